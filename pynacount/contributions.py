@@ -1,0 +1,88 @@
+"""What a child counts for. Saving, editing and deleting a child is one subtraction: after minus before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from pynacount.amounts import Amount
+from pynacount.keys import ItemKey
+
+Missing: TypeAlias = Literal["seed", "zero"]
+OnDelete: TypeAlias = Literal["restrict", "cascade", "leave"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """A counter's declaration, compiled: the number ``attr_name`` on the items of one model.
+
+    ``label`` is how messages speak of it (``Post.like_tally``), ``settle`` is in seconds.
+    """
+
+    label: str
+    attr_name: str
+    hash_name: str
+    missing: Missing
+    on_delete: OnDelete
+    lazy_seed_limit: int
+    settle: float
+    target: str
+    sources: Callable[[], tuple[Source, ...]]
+
+    @property
+    def closed_name(self) -> str:
+        """The attribute that marks a parent whose cascade has begun: no child may come or go."""
+        return f"{self.attr_name}Closed"
+
+    @property
+    def pending_name(self) -> str:
+        """The attribute that counts the uncounted writes since the tally was last absent."""
+        return f"{self.attr_name}Pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the children of one parent are found, and what each of them counts for.
+
+    ``each`` is the constant amount of every child, or None where a child's attributes decide it; then ``amount``
+    reads it from the raw item, and gives None for an item that is no child. ``find`` gives the arguments of the
+    query for a parent's key, or None where only a scan of the child's table can find them.
+    """
+
+    label: str
+    table: str
+    each: Amount | None
+    amount: Callable[[Mapping[str, Any], ItemKey], Amount | None]
+    find: Callable[[ItemKey], dict[str, Any] | None]
+    reads: tuple[str, ...]
+    eventually_consistent: bool = False
+
+
+Target: TypeAlias = tuple[Tally, ItemKey]
+Contribution: TypeAlias = dict[Target, Amount]
+
+NOTHING: Contribution = {}
+
+
+def difference(before: Contribution, after: Contribution) -> Contribution:
+    """What has to be added to each tally when a child goes from one state to another; zeros left out."""
+    if not before:
+        return after
+    moved = dict(after)
+    for target, amount in before.items():
+        moved[target] = moved.get(target, 0) - amount
+    return {target: amount for target, amount in moved.items() if amount}
+
+
+def by_parent(moves: Iterable[Contribution]) -> dict[ItemKey, dict[Tally, Amount]]:
+    """Several differences summed up, parent item by parent item.
+
+    A sum of zero stays in: one child came and one went, so the parent's guard is still needed.
+    """
+    parents: dict[ItemKey, dict[Tally, Amount]] = {}
+    for move in moves:
+        for (tally, key), amount in move.items():
+            tallies = parents.setdefault(key, {})
+            tallies[tally] = tallies.get(tally, 0) + amount
+    return parents

@@ -1,0 +1,337 @@
+"""One model's declaration, compiled once: its keys, its counters, and what its items count for."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from pynamodb.attributes import Attribute, TTLAttribute, VersionAttribute
+from pynamodb.constants import NUMBER, STRING
+
+from pynacount.commit import Driver
+from pynacount.connections import connection_for, deadline_of
+from pynacount.contributions import NOTHING, Contribution, Tally
+from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
+from pynacount.expressions import Absent, Exists
+from pynacount.fields import CounterField, KeyAttribute, StoredTally
+from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey
+from pynacount.refs import Ref
+from pynacount.relations import CountedIn, CountedSet
+from pynacount.schema import KeyPart, KeySchema
+from pynacount.steps import Protocol, Refusal, Send
+from pynacount.tallies.counting import count
+from pynacount.tallies.seeding import missing
+
+MARKS = ("Closed", "Pending", "Was")
+"""What the library appends to a tally's attribute name for marks of its own on the parent."""
+
+_models: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+class Counting:
+    """The compiled declaration of one :class:`CountedModel` class, as ``Model._counting``."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        attributes: dict[str, Attribute[Any]] = model.get_attributes()
+        self.counters = {name: a for name, a in attributes.items() if isinstance(a, CounterField)}
+        self.relations = _declared(model, CountedIn)
+        self.sets = _declared(model, CountedSet)
+        self.is_child = bool(self.relations)
+        versions = [(name, a) for name, a in attributes.items() if isinstance(a, VersionAttribute)]
+        self.version_name = versions[0][0] if versions else ""
+        self.version = versions[0][1] if versions else None
+        self._check_attributes(attributes)
+        self._hash = _part(model, attributes, "is_hash_key", MAX_HASH_BYTES)
+        self._range = _part(model, attributes, "is_range_key", MAX_RANGE_BYTES)
+        self._schema: KeySchema | None = None
+        key_names = {part.attr_name for part in (self._hash, self._range) if part is not None}
+        tally_names = {counter.attr_name for counter in self.counters.values()}
+        self.plain_names = frozenset(
+            a.attr_name for a in attributes.values() if a.attr_name not in key_names | tally_names
+        )
+        self.read_attributes: frozenset[str] = frozenset()
+        self.sets_by_name = {counted_set.name: counted_set for counted_set in self.sets}
+        self._checked_sets = False
+        for counted_set in self.sets:
+            counted_set.find_counter().in_a_set = True
+
+    def compile(self) -> None:
+        """Check the relations and make them known to the parents. Raises :class:`DeclarationError`."""
+        if self.table is None:
+            return  # only there to be subclassed
+        if self._hash is None:
+            raise DeclarationError(
+                f'{self.model.__name__} has no hash key; declare pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
+            )
+        for relation in self.relations:
+            relation.compile()
+        self.read_attributes = frozenset(name for r in self.relations for name in r.read_attributes)
+        for relation in self.relations:
+            registered = relation.counter.relations
+            # A class that is defined again (a notebook, a reload) takes the place of its former self.
+            registered[:] = [r for r in registered if _identity(r) != _identity(relation)]
+            registered.append(relation)
+        _models.add(self.model)
+
+    def _check_attributes(self, attributes: dict[str, Attribute[Any]]) -> None:
+        model = self.model.__name__
+        seen: dict[str, str] = {}
+        for name, attribute in attributes.items():
+            other = seen.setdefault(attribute.attr_name, name)
+            if other != name and (other in self.counters or name in self.counters):
+                raise DeclarationError(
+                    f"{model}.{other} and {model}.{name} are both stored as {attribute.attr_name!r}; give each "
+                    f"counter an attr_name of its own"
+                )
+        for counter in self.counters.values():
+            for mark in MARKS:
+                if (clash := seen.get(counter.attr_name + mark)) is not None:
+                    raise DeclarationError(
+                        f"{model}.{clash} is stored as {counter.attr_name + mark!r}, which {counter.label} keeps "
+                        f"for itself; give it another attr_name"
+                    )
+        ttl = next((name for name, a in attributes.items() if isinstance(a, TTLAttribute)), None)
+        if ttl is not None and self.relations:
+            relation = self.relations[0]
+            raise DeclarationError(
+                f"{model}.{ttl} is a TTL attribute, and {relation.label} counts by transaction: DynamoDB deletes "
+                f"expired items without any transaction, and the tally would drift. Keep the time in a "
+                f"NumberAttribute and delete expired children by delete()"
+            )
+
+    # -- keys
+
+    @property
+    def table(self) -> str | None:
+        """The table's name; None for a model that is only there to be subclassed."""
+        return getattr(getattr(self.model, "Meta", None), "table_name", None)
+
+    @property
+    def schema(self) -> KeySchema:
+        """The keys and their table, which ``Meta`` may rename at start-up."""
+        schema = self._schema
+        table = self.table
+        if schema is None or schema.table != table:
+            if table is None or self._hash is None:
+                raise DeclarationError(
+                    f'{self.model.__name__} has no table; subclass it with class Meta: table_name = "..."'
+                )
+            schema = self._schema = KeySchema.of(table, self._hash, self._range)
+            for counter in self.counters.values():
+                counter._tally = None
+        return schema
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """The key variables that are no attributes themselves, and so are properties of the instance."""
+        parts = [part for part in (self._hash, self._range) if part is not None and part.template is not None]
+        return tuple(dict.fromkeys(name for part in parts for name in part.variables))
+
+    @cached_property
+    def parts(self) -> tuple[KeyPart, ...]:
+        """Both keys."""
+        return tuple(part for part in (self._hash, self._range) if part is not None)
+
+    @cached_property
+    def constant_range(self) -> str | None:
+        """The sort key that all items of the model have, where its template has no variables."""
+        if self._range is None or self._range.template is None or self._range.variables:
+            return None
+        return self._range.template.text
+
+    def key_of(self, ref: Any) -> ItemKey:
+        """The key of an instance or of a ref of this model."""
+        if isinstance(ref, self.model):
+            return self.key_of_instance(ref)
+        if isinstance(ref, Ref) and (issubclass(ref.model, self.model) or ref.item_key.table == self.schema.table):
+            return ref.item_key
+        raise TypeError(f"{ref!r} is no {self.model.__name__} and no {self.model.__name__}.ref(...)")
+
+    def key_of_instance(self, instance: Any) -> ItemKey:
+        """The key of an instance. Raises :class:`KeyTemplateError` where a part of it is not set."""
+        values = instance.attribute_values
+        schema = self.schema
+        try:
+            return schema.key_of_values(
+                values[schema.hash.name], None if schema.range is None else values[schema.range.name]
+            )
+        except KeyError as error:
+            raise KeyTemplateError(
+                f"{self.model.__name__}: {error.args[0]} is not set; give {', '.join(schema.variables)}"
+            ) from None
+
+    # -- what is counted
+
+    @cached_property
+    def absent(self) -> Absent:
+        """The guard of a new item: no item with its key."""
+        return Absent(self.schema.guard_name)
+
+    @cached_property
+    def exists_guard(self) -> Exists:
+        """The guard of an edit: there is an item with its key."""
+        return Exists(self.schema.guard_name)
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """The counters of this model's items."""
+        if not self.counters:
+            return ()
+        return tuple(counter.tally for counter in self.counters.values())
+
+    def has_children(self, tally: Tally) -> bool:
+        """Whether children are counted in it; a plain counter keeps nothing from being deleted."""
+        return any(counter.tally is tally and counter.is_counted for counter in self.counters.values())
+
+    def contribution(self, item: Any) -> Contribution:
+        """What an instance of this model counts for, in all its relations."""
+        if not self.relations:
+            return NOTHING
+        if len(self.relations) == 1:
+            only: Contribution = self.relations[0].contribution(item)
+            return only
+        total: Contribution = {}
+        for relation in self.relations:
+            for target, amount in relation.contribution(item).items():
+                total[target] = total.get(target, 0) + amount
+        return total
+
+    def check_instance(self, instance: Any) -> None:
+        """A variable that is stored as an attribute too must say there what it says in the key."""
+        attributes = self.model.get_attributes()
+        for name in self.variables:
+            if name in attributes and getattr(instance, name) != instance.key_variables()[name]:
+                raise KeyTemplateError(
+                    f"{self.model.__name__}: {name}={getattr(instance, name)!r} is not what its key says, "
+                    f"{instance.key_variables()[name]!r}; set it in the constructor alone"
+                )
+
+    def check_sets(self) -> None:
+        """Every set must find its child by the time that anything is counted. Raises :class:`DeclarationError`."""
+        if not self._checked_sets:
+            for counted_set in self.sets:
+                _ = counted_set.relation
+            self._checked_sets = True
+
+    def shares_prefix(self) -> bool:
+        """Whether another model keeps items whose sort keys begin as this one's do, in the same table."""
+        mine = _prefix(self)
+        return any(
+            other._counting.table == self.table
+            and (theirs := _prefix(other._counting)) is not None
+            and (mine is None or theirs.startswith(mine) or mine.startswith(theirs))
+            for other in list(_models)
+            if not issubclass(other, self.model)
+            and not issubclass(self.model, other)
+            and not _same_keys(other, self.model)
+        )
+
+    def show_zero(self, instance: Any, tally: Tally) -> None:
+        """A new parent's instance shows the tally that it was born with."""
+        for counter in self.counters.values():
+            if counter.tally is tally:
+                counter.__set__(instance, StoredTally(0))
+
+    # -- running protocols
+
+    def driver(self, about: str | None = None, renew: bool = False) -> Driver:
+        """A driver for this model's table, with its ``Meta``'s settings."""
+        meta = self.model.Meta
+        text = about or self.model.__name__
+        return Driver(connection_for(meta), deadline_of(meta), lambda: text, renew)
+
+    def exists(self, instance: Any) -> bool:
+        """Whether the instance's item is there, by one consistent ``GetItem``."""
+        return self.driver().run(_exists(self.key_of(instance)))
+
+    def recount(self, tally: Tally, key: ItemKey) -> Any:
+        """The number the tally should hold, counted now."""
+        return self.driver(f"{tally.label} recount", renew=True).run(_recount(tally, key))
+
+    def children(self, relation: CountedIn, key: ItemKey) -> Iterator[Any]:
+        """The children of one parent, page by page."""
+        start: dict[str, Any] | None = None
+        while True:
+            page = self.driver(relation.label).run(child_page(relation, key, start))
+            for item in page["Items"]:
+                child = relation.child(item, key)
+                if child is not None:
+                    yield child
+            start = page.get("LastEvaluatedKey")
+            if not start:
+                return
+
+
+def child_page(
+    relation: CountedIn, key: ItemKey, start: dict[str, Any] | None, limit: int | None = None
+) -> Protocol[Any]:
+    """One page of the raw items among which a parent's children are."""
+    query = relation.query(key, count_only=False, whole_items=True)
+    if query is None:
+        raise DeclarationError(
+            f"{relation.label}: the children lie in partitions of their own; declare an index on them: "
+            f'CountedIn(..., index="...")'
+        )
+    page = {**query, "ExclusiveStartKey": start} if start else dict(query)
+    if limit is not None:
+        page["Limit"] = limit
+    answer = yield Send("Query", page)
+    assert not isinstance(answer, Refusal)
+    return answer
+
+
+def _exists(key: ItemKey) -> Protocol[bool]:
+    answer = yield Send("GetItem", {"TableName": key.table, "Key": key.wire(), "ConsistentRead": True})
+    assert not isinstance(answer, Refusal)
+    return bool(answer.get("Item"))
+
+
+def _recount(tally: Tally, key: ItemKey) -> Protocol[Any]:
+    if not (yield from _exists(key)):
+        raise ParentMissing(missing(tally.label, key))
+    return (yield from count(tally, key))
+
+
+def _declared(model: Any, kind: type[Any]) -> tuple[Any, ...]:
+    found: dict[str, Any] = {}
+    for base in reversed(model.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, kind):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    return tuple(found.values())
+
+
+def _part(model: Any, attributes: dict[str, Attribute[Any]], role: str, max_bytes: int) -> KeyPart | None:
+    for name, attribute in attributes.items():
+        if getattr(attribute, role):
+            if attribute.attr_type not in (STRING, NUMBER):
+                raise DeclarationError(
+                    f"{model.__name__}.{name}: a counted model's keys must be strings or numbers; use a KeyAttribute"
+                )
+            template = attribute.template if isinstance(attribute, KeyAttribute) else None
+            return KeyPart.of(name, attribute, template, max_bytes, model.__name__)
+    return None
+
+
+def _identity(relation: CountedIn) -> tuple[str, str, str]:
+    return relation.owner.__module__, relation.owner.__qualname__, relation.name
+
+
+def _prefix(counting: Counting) -> str | None:
+    part = counting._range
+    if part is None:
+        return None
+    return "" if part.template is None else part.template.prefix({}, part.where)[0]
+
+
+def _same_keys(one: Any, other: Any) -> bool:
+    texts = [
+        [(part.attr_name, part.template.text if part.template else None) for part in model._counting.parts]
+        for model in (one, other)
+    ]
+    return texts[0] == texts[1]

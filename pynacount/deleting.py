@@ -1,0 +1,151 @@
+"""Deleting a parent: refuse while children count in it, take them along, or leave them.
+
+A cascade *closes* the parent first: one write takes its tallies away and leaves a mark. From then on no writer of
+this library adds or removes a child, and no seeder brings the tally back, so what the cascade finds is all there is.
+It can stop anywhere and be called again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pynamodb.expressions.condition import Condition
+
+from pynacount.contributions import Tally
+from pynacount.declaration import child_page
+from pynacount.errors import NotCounted, ParentNotEmpty
+from pynacount.expressions import ZERO, Action, Exists, Given, Guard, Remove, Same, Set
+from pynacount.keys import ItemKey
+from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
+from pynacount.relations import CountedIn
+from pynacount.steps import Item, Protocol, Refusal, Wait
+from pynacount.tallies.seeding import seed
+from pynacount.writing import Discard, _Gone, discard_parent, perform
+
+CHILDREN_A_PAGE = MAX_TRANSACTION_ITEMS - 1
+"""Children deleted in one transaction; the last place is the check that the parent is still closed."""
+
+
+def delete(instance: Any, condition: Condition | None = None, add_version_condition: bool = True) -> Protocol[Any]:
+    """Delete an item of a counted model, by its counters' ``on_delete``."""
+    return _delete(instance, condition, add_version_condition, frozenset())
+
+
+def _delete(
+    instance: Any, condition: Condition | None, add_version_condition: bool, excluded: frozenset[tuple[Tally, ItemKey]]
+) -> Protocol[Any]:
+    counting = instance._counting
+    cascades = [
+        counter for counter in counting.counters.values() if counter.on_delete == "cascade" and counter.is_counted
+    ]
+    if not cascades:
+        intent = Discard(instance, condition, add_version_condition, excluded=excluded)
+        if counting.is_child:
+            return (yield from perform([intent]))
+        return (yield from discard_parent(intent))
+    counting.check_sets()
+    closing = Discard(instance, condition, add_version_condition, closing=True, excluded=excluded)
+    yield from closing.read()
+    try:
+        yield from _close(closing)
+        for counter in cascades:
+            for relation in counter.counted_relations:
+                yield from _delete_children(relation, counter.tally, closing.key)
+        final = Discard(instance, None, False, closing=True, excluded=excluded)
+        return (yield from (perform([final]) if counting.is_child else discard_parent(final)))
+    except _Gone:
+        return {}  # deleted already, or by another cascade that finished first
+
+
+def _close(closing: Discard) -> Protocol[None]:
+    """Take the tallies away and leave the marks; then let what was committed before become visible."""
+    tallies = [tally for tally in closing.counting.tallies if closing.counting.has_children(tally)]
+    cascades = [tally for tally in tallies if tally.on_delete == "cascade"]
+    restricts = [tally for tally in tallies if tally.on_delete == "restrict"]
+    key = closing.key
+    actions: list[Action] = [Set(tally.closed_name, {"BOOL": True}) for tally in cascades]
+    actions += [Remove(tally.attr_name) for tally in cascades]
+    guards: tuple[Guard, ...] = (
+        Exists(key.names[0]),
+        *(Same(tally.attr_name, ZERO, or_absent=tally.missing == "zero") for tally in restricts),
+        *closing.version_guard,
+        *closing.given,
+    )
+    send = Plan((Update(key, tuple(actions), (Claim(guards, closing),)),)).send()
+    while True:
+        answer = yield send
+        if not isinstance(answer, Refusal):
+            break
+        item = answer.reasons[0].item if answer.reasons[0] is not None else None
+        if item is None:
+            if closing.counting.is_child:
+                raise NotCounted(f"{closing.about} is not there, so there was nothing to delete and nothing to count")
+            raise _Gone
+        if all(tally.closed_name in item for tally in cascades):
+            break  # an earlier cascade got this far
+        yield from _read_refusal(closing, guards, item)
+    yield Wait(max(tally.settle for tally in cascades))
+
+
+def _read_refusal(closing: Discard, guards: tuple[Guard, ...], item: Item) -> Protocol[None]:
+    for guard in guards:
+        if not isinstance(guard, Given) and not guard.holds(item):
+            needs = closing.refused(guard, item)
+            if needs is not None:
+                yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
+            return
+    given = next((guard for guard in guards if isinstance(guard, Given)), None)
+    if given is not None:
+        raise closing.failed(given)
+
+
+def _delete_children(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol[None]:
+    """Delete the children of a closed parent.
+
+    One pass finds them all: none can come any more, and those that came before are visible. Only an index that
+    trails its table is asked again, until it shows none.
+    """
+    while True:
+        if relation.trails:
+            yield Wait(tally.settle)
+        found = yield from _delete_pass(relation, tally, parent)
+        if not (relation.trails and found):
+            return
+
+
+def _delete_pass(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol[bool]:
+    still_closed = Check(parent, (Claim((Exists(tally.closed_name),), parent),))
+    start: dict[str, Any] | None = None
+    found = False
+    while True:
+        page = yield from child_page(relation, parent, start, CHILDREN_A_PAGE)
+        children = [child for item in page["Items"] if (child := relation.child(item, parent)) is not None]
+        found = found or bool(children)
+        if children and _is_plain(relation):
+            yield from _delete_plain([child.item_key for child in children], still_closed)
+        else:
+            for child in children:
+                child.stored_item = None  # an index may show it in part, or as it was
+                try:
+                    yield from _delete(child, None, False, frozenset({(tally, parent)}))
+                except NotCounted:
+                    continue  # another cascade was quicker
+        start = page.get("LastEvaluatedKey")
+        if start is None:
+            return found
+
+
+def _is_plain(relation: CountedIn) -> bool:
+    """Whether a child counts nowhere else and has no children of its own."""
+    counting = relation.owner._counting
+    return len(counting.relations) == 1 and not counting.counters
+
+
+def _delete_plain(keys: list[ItemKey], still_closed: Check) -> Protocol[None]:
+    """Delete up to 99 children, if their parent is still the one that was closed."""
+    answer = yield build([*(Delete(key, ()) for key in keys), still_closed]).send()
+    if isinstance(answer, Refusal):
+        raise _Gone
+
+
+__all__ = ["CHILDREN_A_PAGE", "ParentNotEmpty", "delete"]

@@ -1,0 +1,70 @@
+"""What can go wrong, one class for each answer a caller may want to tell apart.
+
+Every message names the model, the key and what to do. All derive from PynamoDB's own
+``PynamoDBException``, so code that already catches PynamoDB's errors catches these.
+"""
+
+from __future__ import annotations
+
+from pynamodb.exceptions import PynamoDBException
+
+
+class PynacountError(PynamoDBException):
+    """Base of all errors of this library."""
+
+    msg = "counting failed"
+
+
+class AlreadyCounted(PynacountError):
+    """A new child was saved, but an item with its key is there already; nothing was written."""
+
+
+class NotCounted(PynacountError):
+    """A child was deleted or edited, but there is no item with its key; nothing was written."""
+
+
+class ParentMissing(PynacountError):
+    """The parent does not exist, or is being deleted; nothing was written, no parent was created."""
+
+
+class ParentNotEmpty(PynacountError):
+    """``Post.delete()`` under ``on_delete="restrict"`` while children are still counted in it."""
+
+
+class CounterNotSeeded(PynacountError):
+    """The parent's tally was never seeded and is too costly to count on a writer's way."""
+
+
+class CounterBoundError(PynacountError):
+    """The write would move a counter past its ``minimum`` or ``maximum``; nothing was written."""
+
+
+class CounterContention(PynacountError):
+    """The deadline passed in conflicts, throttles or refused connections; nothing was written."""
+
+
+class OutcomeUnknown(PynacountError):
+    """A write was sent, its answer was lost, and the deadline passed before it could be learnt.
+
+    Calling the same operation again is safe: it will not count twice.
+    """
+
+
+class UncountedWrite(PynacountError):
+    """A write that would change a tally, or what is counted in it, behind the counting's back."""
+
+
+class KeyTemplateError(PynacountError, ValueError):
+    """An id that cannot become a key, a key that does not follow its template, or a bad template."""
+
+
+class CounterTypeError(PynacountError, TypeError):
+    """An amount that is no number DynamoDB can hold, or a tally stored as something else than a number."""
+
+
+class DeclarationError(PynacountError, TypeError):
+    """A model is declared in a way that cannot be counted; the message says what to write instead."""
+
+
+class PlanError(PynacountError, ValueError):
+    """Writes that one DynamoDB transaction cannot take: over 100 items, or two that cannot be merged."""

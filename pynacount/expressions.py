@@ -1,0 +1,233 @@
+"""Guards and actions as data, and their text as DynamoDB expressions.
+
+A name that DynamoDB takes as it is stands in the expression itself, so that a request reads like the ones
+in AWS's own articles; a reserved word or a name with other characters gets a placeholder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from typing import Any, TypeAlias
+
+from pynamodb.expressions import update as pynamodb_update
+from pynamodb.expressions.condition import Condition
+
+from pynacount.amounts import Amount
+from pynacount.steps import Item
+
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+
+
+@cache
+def reserved_words() -> frozenset[str]:
+    """The words that an expression must not use as a name (AWS: "Reserved words in DynamoDB")."""
+    text = resources.files("pynacount.data").joinpath("reserved_words.txt").read_text("ascii")
+    return frozenset(text.split())
+
+
+@dataclass(slots=True)
+class Names:
+    """The placeholders of one request: filled in while its expressions are written."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    _pynamodb: dict[str, str] = field(default_factory=dict)
+
+    def name(self, name: str) -> str:
+        """How the expression speaks of the attribute ``name``."""
+        if is_plain(name):
+            return name
+        for placeholder, known in self.names.items():
+            if known == name:
+                return placeholder
+        placeholder = f"#n{len(self.names)}"
+        self.names[placeholder] = name
+        return placeholder
+
+    def value(self, value: dict[str, Any], wish: str | None = None) -> str:
+        """A placeholder for ``value``; ``wish`` is the name it should have where that is free."""
+        placeholder = f":{wish}" if wish else f":v{len(self.values)}"
+        if self.values.get(placeholder, value) != value:
+            placeholder = f":v{len(self.values)}"
+        self.values[placeholder] = value
+        return placeholder
+
+    def pynamodb(self, expression: Condition | pynamodb_update.Action) -> str:
+        """The text of one of PynamoDB's own expressions, under this request's placeholders."""
+        text = expression.serialize(self._pynamodb, self.values)
+        self.names.update({placeholder: name for name, placeholder in self._pynamodb.items()})
+        return text
+
+    def request(self) -> dict[str, Any]:
+        """The placeholders as the request's arguments."""
+        request: dict[str, Any] = {}
+        if self.names:
+            request["ExpressionAttributeNames"] = self.names
+        if self.values:
+            request["ExpressionAttributeValues"] = self.values
+        return request
+
+
+@cache
+def is_plain(name: str) -> bool:
+    """Whether an expression may use this name as it is."""
+    return _PLAIN_NAME.fullmatch(name) is not None and name.upper() not in reserved_words()
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """``attribute_exists(name)``."""
+
+    name: str
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        return f"attribute_exists({names.name(self.name)})"
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        return item is not None and self.name in item
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """``attribute_not_exists(name)``."""
+
+    name: str
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        return f"attribute_not_exists({names.name(self.name)})"
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        return item is None or self.name not in item
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """``name = value``; the attribute is absent where ``value`` is None."""
+
+    name: str
+    value: dict[str, Any] | None
+    or_absent: bool = False
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        absent = f"attribute_not_exists({names.name(self.name)})"
+        if self.value is None:
+            return absent
+        same = f"{names.name(self.name)} = {names.value(self.value, 'zero' if self.value == ZERO else None)}"
+        return f"({same} OR {absent})" if self.or_absent else same
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        found = (item or {}).get(self.name)
+        return (found is None and self.or_absent) or same_value(found, self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """A condition that the application gave."""
+
+    condition: Condition
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        return f"({names.pynamodb(self.condition)})"
+
+
+Guard: TypeAlias = Exists | Absent | Same | Given
+
+ZERO = {"N": "0"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Set:
+    """``SET name = value``."""
+
+    name: str
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """``REMOVE name``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """``ADD name amount``."""
+
+    name: str
+    amount: Amount
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenAction:
+    """An update action that the application gave."""
+
+    action: pynamodb_update.Action
+
+
+Action: TypeAlias = Set | Remove | Add | GivenAction
+
+_WISHES: dict[Any, str] = {1: "one", -1: "minusOne", 0: "zero"}
+_CLAUSES = {
+    pynamodb_update.SetAction: "SET",
+    pynamodb_update.RemoveAction: "REMOVE",
+    pynamodb_update.AddAction: "ADD",
+    pynamodb_update.DeleteAction: "DELETE",
+}
+
+
+def condition_text(guards: Iterable[Guard], names: Names) -> str:
+    """The guards as one ``ConditionExpression``."""
+    return " AND ".join([guard.text(names) for guard in guards])
+
+
+def update_text(actions: Iterable[Action], names: Names) -> str:
+    """The actions as one ``UpdateExpression``."""
+    clauses: dict[str, list[str]] = {}
+    for action in actions:
+        match action:
+            case Add(name, number):
+                value = names.value({"N": str(number)}, _WISHES.get(number))
+                clauses.setdefault("ADD", []).append(f"{names.name(name)} {value}")
+            case Set(name, content):
+                wish = "zero" if content == ZERO else None
+                clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.value(content, wish)}")
+            case Remove(name):
+                clauses.setdefault("REMOVE", []).append(names.name(name))
+            case GivenAction(given):
+                clauses.setdefault(_CLAUSES[type(given)], []).append(names.pynamodb(given))
+    return " ".join(f"{word} {', '.join(clauses[word])}" for word in _CLAUSES.values() if word in clauses)
+
+
+def same_value(left: dict[str, Any] | None, right: dict[str, Any] | None) -> bool:
+    """Whether two attribute values are equal to DynamoDB: numbers by value, sets in any order."""
+    if left == right:
+        return True
+    if not left or not right or left.keys() != right.keys():
+        return False
+    ((kind, a),) = left.items()
+    b = right[kind]
+    match kind:
+        case "N":
+            return Decimal(a) == Decimal(b)
+        case "NS":
+            return {Decimal(n) for n in a} == {Decimal(n) for n in b}
+        case "SS" | "BS":
+            return set(a) == set(b)
+        case "L":
+            return len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
+        case "M":
+            return a.keys() == b.keys() and all(same_value(x, b[name]) for name, x in a.items())
+    return False

@@ -1,0 +1,253 @@
+"""The attributes that an application declares: key templates and counters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.constants import NUMBER
+from typing_extensions import Self
+
+from pynacount.amounts import Amount, stored_amount
+from pynacount.contributions import Missing, OnDelete, Source, Tally
+from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
+from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
+from pynacount.reading import read_tallies, read_tally
+from pynacount.tallies.seeding import seed
+
+if TYPE_CHECKING:
+    from pynacount.relations import CountedIn
+
+DEFAULT_LAZY_SEED_LIMIT = 10_000
+"""Children that a writer counts on its way: about one megabyte of likes, one page of a query."""
+DEFAULT_SETTLE = 1.0
+"""Seconds after which a committed transaction is taken to be visible to queries (AWS speaks of milliseconds)."""
+
+_MISSING = ("seed", "zero")
+_ON_DELETE = ("restrict", "cascade", "leave")
+
+
+class KeyAttribute(UnicodeAttribute):
+    """A key made from a template: ``KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")``.
+
+    The template's variables become constructor arguments and read-only properties of the model. ``{n:int}``
+    takes ints, ``{n}`` strings.
+
+    :param template: literal text and ``{variables}``.
+    :param escape: percent-encode the delimiter in values, instead of refusing values that contain it.
+    :param delimiter: the characters that values must not contain; by default the punctuation of the template.
+    :raises KeyTemplateError: for a template that could not be read back.
+    """
+
+    def __init__(
+        self,
+        template: str,
+        *,
+        hash_key: bool = False,
+        range_key: bool = False,
+        attr_name: str | None = None,
+        escape: bool = False,
+        delimiter: str | None = None,
+    ) -> None:
+        if hash_key == range_key:
+            raise DeclarationError(
+                f"KeyAttribute({template!r}) is either the hash key or the range key: pass hash_key=True or "
+                f"range_key=True"
+            )
+        super().__init__(hash_key=hash_key, range_key=range_key, attr_name=attr_name)
+        self.max_bytes = MAX_HASH_BYTES if hash_key else MAX_RANGE_BYTES
+        self.template = KeyTemplate.compile(text=template, escape=escape, delimiter=delimiter, max_bytes=self.max_bytes)
+
+    def __set__(self, instance: Any, value: str | None) -> None:
+        super().__set__(instance, value)
+        instance.__dict__.pop("_key_variables", None)  # they are read from the key, once
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTally:
+    """A tally on its way from the table into an instance: the only value that a counter can be set to."""
+
+    number: Amount
+
+
+class CounterField(Attribute[int]):
+    """A number on a parent item that says how much its children count for.
+
+    Present means exact; on an instance it reads as ``int`` (``Decimal`` for fractional amounts), or None while it is
+    not seeded. It is moved by children alone: assigning to it raises :class:`UncountedWrite`.
+
+    :param attr_name: the attribute's name in the table, as for any PynamoDB attribute.
+    :param missing: what a write does with a parent that has no tally: ``"seed"`` counts its children first;
+        ``"zero"`` starts from 0, for a table that is known to hold no uncounted children.
+    :param on_delete: what ``delete()`` of a parent does about its children: ``"restrict"`` refuses while there are
+        any, ``"cascade"`` deletes them first, ``"leave"`` leaves them.
+    :param lazy_seed_limit: the most children that a writer counts on its way; past it, ``CounterNotSeeded``.
+    :param settle: seconds after which a committed transaction is taken to be visible to queries.
+    """
+
+    attr_type = NUMBER
+    null = True
+
+    def __init__(
+        self,
+        attr_name: str | None = None,
+        *,
+        missing: Missing = "seed",
+        on_delete: OnDelete = "restrict",
+        lazy_seed_limit: int = DEFAULT_LAZY_SEED_LIMIT,
+        settle: float = DEFAULT_SETTLE,
+    ) -> None:
+        _one_of("missing", missing, _MISSING)
+        _one_of("on_delete", on_delete, _ON_DELETE)
+        if isinstance(lazy_seed_limit, bool) or not isinstance(lazy_seed_limit, int) or lazy_seed_limit < 0:
+            raise DeclarationError(f"CounterField(lazy_seed_limit={lazy_seed_limit!r}) must be an int of 0 or more")
+        if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not settle >= 0:
+            raise DeclarationError(f"CounterField(settle={settle!r}) must be a number of seconds, 0 or more")
+        super().__init__(attr_name=attr_name, null=True)
+        self.missing: Missing = missing
+        self.on_delete: OnDelete = on_delete
+        self.lazy_seed_limit = lazy_seed_limit
+        self.settle = settle
+        self.owner: Any = None
+        self.name = ""
+        self.relations: list[CountedIn] = []
+        self.origin: CounterField | None = None
+        self.in_a_set = False
+        self._tally: Tally | None = None
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        super().__set_name__(owner, name)
+        self.owner, self.name = owner, name
+
+    def copy_for(self, owner: type[Any]) -> CounterField:
+        """The same counter, speaking of a subclass: its table, its keys."""
+        twin = copy.copy(self)
+        twin.attr_path = list(self.attr_path)
+        twin.owner, twin.relations, twin.origin, twin._tally = owner, [], self, None
+        return twin
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __get__(self, instance: None, owner: Any) -> Self: ...
+
+        @overload
+        def __get__(self, instance: Any, owner: Any) -> int | None: ...
+
+        def __get__(self, instance: Any, owner: Any) -> Self | int | None: ...
+
+    else:
+
+        def __get__(self, instance, owner):
+            value = super().__get__(instance, owner)
+            return 0 if value is None and self.missing == "zero" else value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if not isinstance(value, StoredTally):
+            raise UncountedWrite(f"{self.label} cannot be assigned: {self.way_out()}")
+        super().__set__(instance, value.number)  # type: ignore[arg-type]
+
+    def serialize(self, value: Any) -> Any:
+        """The number as DynamoDB's JSON has it."""
+        return str(value)
+
+    def deserialize(self, value: Any) -> Any:
+        """The stored number, marked as such."""
+        return StoredTally(stored_amount(value))
+
+    def get_value(self, value: dict[str, Any]) -> Any:
+        """The stored number's text. Raises :class:`CounterTypeError` where something else is stored."""
+        if NUMBER not in value:
+            raise CounterTypeError(f"{self.label} is stored as {value!r}, which is no number")
+        return value[NUMBER]
+
+    @property
+    def label(self) -> str:
+        """How messages speak of this counter: ``Post.like_tally``."""
+        return f"{self.owner.__name__}.{self.name}" if self.owner is not None else self.name or "a counter"
+
+    @property
+    def counted_relations(self) -> list[CountedIn]:
+        """The relations that count in this tally; a subclass over the same table shares those of its base."""
+        if self.origin is None or not self.origin.relations:
+            return self.relations
+        if self.origin.owner._counting.table != self.owner._counting.table:
+            return self.relations
+        return [*self.origin.counted_relations, *self.relations]
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether children are counted in it; else it is a plain counter."""
+        return self.in_a_set or bool(self.counted_relations)
+
+    def way_out(self) -> str:
+        """What to do instead of writing the number."""
+        if self.is_counted:
+            return "its children alone move it; add or remove children, or call seed(ref) where it is absent"
+        return f"move it in one write, by update(actions=[{self.label}.add(1)])"
+
+    @property
+    def tally(self) -> Tally:
+        """The declaration, compiled."""
+        if self._tally is None:
+            schema = self.owner._counting.schema
+            module = self.owner.__module__
+            self._tally = Tally(
+                label=self.label,
+                attr_name=self.attr_name,
+                hash_name=schema.names[0],
+                missing=self.missing,
+                on_delete=self.on_delete,
+                lazy_seed_limit=self.lazy_seed_limit,
+                settle=self.settle,
+                target=f"{module}:{self.label}",
+                sources=self.sources,
+            )
+        return self._tally
+
+    def sources(self) -> tuple[Source, ...]:
+        """Where this counter's children are found. Raises :class:`DeclarationError` for a child never declared."""
+        self.owner._counting.check_sets()
+        sources: dict[Any, Source] = {}
+        for relation in self.counted_relations:
+            sources.setdefault(relation.place(), relation.source())
+        return tuple(sources.values())
+
+    def value(self, ref: Any, *, consistent_read: bool = False) -> int | None:
+        """The tally by one ``GetItem``; None while it is not seeded.
+
+        Raises :class:`ParentMissing` where there is no such parent.
+        """
+        key = self.owner._counting.key_of(ref)
+        found: Any = self.owner._counting.driver(self.label).run(read_tally(self.tally, key, consistent_read))
+        return found  # type: ignore[no-any-return]  # an int, but for fractional amounts
+
+    def values(self, refs: Iterable[Any], *, consistent_read: bool = False) -> dict[Any, int | None]:
+        """The tallies of many parents, by as few ``BatchGetItem`` as possible (100 keys each).
+
+        Keyed by the refs as given. None where a tally is not seeded; a parent that does not exist is left out.
+        """
+        keys = {ref: self.owner._counting.key_of(ref) for ref in refs}
+        found: dict[Any, Any] = self.owner._counting.driver(self.label, renew=True).run(
+            read_tallies(self.tally, list(keys.values()), consistent_read)
+        )
+        return {ref: found[key] for ref, key in keys.items() if key in found}
+
+    def seed(self, ref: Any) -> int:
+        """Count the parent's children and set the tally, if it is absent; return the tally.
+
+        Safe at any time, by any number of callers at once. Costs the read units of all the children.
+        Raises :class:`ParentMissing` where there is no such parent, or it is being deleted.
+        """
+        found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
+            seed(self.tally, self.owner._counting.key_of(ref))
+        )
+        return found  # type: ignore[no-any-return]
+
+
+def _one_of(name: str, value: object, choices: Collection[str]) -> None:
+    if value not in choices:
+        raise DeclarationError(f"CounterField({name}={value!r}) is not known; write one of {', '.join(choices)}")

@@ -1,0 +1,300 @@
+"""The base class of an application's models: PynamoDB's own, with counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar, cast
+
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from pynamodb.models import BatchWrite, MetaModel, Model
+from typing_extensions import Self
+
+from pynacount.contributions import Contribution
+from pynacount.declaration import Counting
+from pynacount.deleting import delete
+from pynacount.errors import CounterTypeError, KeyTemplateError, UncountedWrite
+from pynacount.fields import CounterField
+from pynacount.keys import ItemKey
+from pynacount.plan import Plan
+from pynacount.refs import Ref
+from pynacount.relations import CountedIn, CountedSet
+from pynacount.steps import Item
+from pynacount.writing import Discard, Edit, Save, perform, plan_of
+
+_M = TypeVar("_M", bound="CountedModel")
+
+
+class KeyVariable:
+    """A read-only property: one variable of the item's key."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
+        return instance.key_variables()[self.name]
+
+    def __set__(self, instance: Any, value: object) -> None:
+        raise AttributeError(
+            f"{type(instance).__name__}.{self.name} is part of the key and cannot be assigned; save a new item instead"
+        )
+
+
+class CountedModelMeta(MetaModel):
+    """Gives each class counters, relations and sets that speak of it, and compiles its declaration."""
+
+    def __init__(
+        self, name: str, bases: tuple[type, ...], namespace: dict[str, Any], discriminator: Any = None
+    ) -> None:
+        seen = set(namespace)
+        copies: dict[str, Any] = {}
+        for base in self.__mro__[1:]:
+            for attribute, value in vars(base).items():
+                if attribute not in seen and isinstance(value, (CounterField, CountedIn, CountedSet)):
+                    copies[attribute] = value
+                seen.add(attribute)
+        # Counters first: a relation that counts in its own model points to the copy.
+        for attribute, value in sorted(copies.items(), key=lambda pair: not isinstance(pair[1], CounterField)):
+            type.__setattr__(self, attribute, value.copy_for(self))
+        super().__init__(name, bases, namespace, discriminator)
+        counting = Counting(self)
+        type.__setattr__(self, "_counting", counting)
+        counting.compile()
+        for variable in counting.variables:
+            if variable not in self.get_attributes():  # type: ignore[attr-defined]
+                type.__setattr__(self, variable, KeyVariable(variable))
+
+
+class CountedModel(Model, metaclass=CountedModelMeta):
+    """A PynamoDB model whose items count, or are counted in.
+
+    The variables of its key templates are constructor arguments: ``Post(post_id="a91f")``. PynamoDB's own
+    ``Post("POST#a91f", "META")`` means the same.
+    """
+
+    _counting: ClassVar[Counting]
+
+    def __init__(
+        self, hash_key: Any = None, range_key: Any = None, _user_instantiated: bool = True, **attributes: Any
+    ) -> None:
+        self.stored_item: Item | None = None
+        if not _user_instantiated:
+            super().__init__(hash_key, range_key, _user_instantiated=False, **attributes)
+            return
+        counting = self._counting
+        variables = {name: attributes.pop(name) for name in counting.variables if name in attributes}
+        try:
+            super().__init__(hash_key, range_key, **attributes)
+        except ValueError as error:
+            if isinstance(error, KeyTemplateError) or not str(error).startswith("Attribute "):
+                raise
+            raise ValueError(f"{type(self).__name__}: {error}; its key variables are {counting.variables}") from None
+        self._set_keys(variables)
+
+    def _set_keys(self, variables: dict[str, Any]) -> None:
+        counting = self._counting
+        values = self.attribute_values
+        complete = True
+        for part in counting.parts:
+            given = values.get(part.name)
+            if part.template is None:
+                complete = complete and given is not None
+                if given is not None:
+                    part.read(given)
+            elif given is not None:
+                for name, value in part.read(given).items():
+                    if variables.setdefault(name, value) != value:
+                        raise KeyTemplateError(
+                            f"{part.where}: the key {given!r} and {name}={variables[name]!r} contradict each other"
+                        )
+            elif all(name in variables for name in part.variables) or (variables and part.variables):
+                values[part.name] = part.value(variables)
+            else:
+                complete = False
+        attributes = self.get_attributes()
+        for name in counting.variables:
+            if name in attributes and name in variables:
+                setattr(self, name, variables[name])  # a variable that the item stores as an attribute too
+        if complete:
+            for part in counting.parts:
+                if part.template is None:
+                    variables[part.name] = values[part.name]
+            self.__dict__["_key_variables"] = variables
+
+    def key_variables(self) -> dict[str, Any]:
+        """The variables that make up the key. Raises :class:`KeyTemplateError` for a key that is not of this model."""
+        found: dict[str, Any] | None = self.__dict__.get("_key_variables")
+        if found is None:
+            counting = self._counting
+            schema = counting.schema
+            values = self.attribute_values
+            found = schema.read(
+                values.get(schema.hash.name), None if schema.range is None else values.get(schema.range.name)
+            )
+            self.__dict__["_key_variables"] = found
+        return found
+
+    @property
+    def item_key(self) -> ItemKey:
+        """The item's primary key."""
+        return self._counting.key_of_instance(self)
+
+    @property
+    def model(self) -> type[Self]:
+        """The class of the item."""
+        return type(self)
+
+    # -- reading
+
+    @classmethod
+    def ref(cls, hash_key: Any = None, range_key: Any = None, **variables: Any) -> Self:
+        """A handle on an item: nothing is read. It has the model's sets, and its key variables.
+
+        It is typed as the model, so that editors know its sets; any other attribute raises ``AttributeError``.
+        Raises :class:`KeyTemplateError` for ids that cannot be a key.
+        """
+        counting = cls._counting
+        if hash_key is not None:
+            instance = cls(hash_key, range_key, **variables)
+            return cast("Self", Ref(cls, counting.key_of(instance), instance.key_variables()))
+        schema = counting.schema
+        key = schema.key(variables)
+        if len(variables) > len(schema.variables):
+            strange = sorted(variables.keys() - set(schema.variables))
+            raise KeyTemplateError(
+                f"{cls.__name__}.ref: {', '.join(strange)} is no key variable; it has {schema.variables}"
+            )
+        return cast("Self", Ref(cls, key, variables))
+
+    @classmethod
+    def get(
+        cls,
+        hash_key: Any = None,
+        range_key: Any = None,
+        consistent_read: bool = False,
+        attributes_to_get: Sequence[str] | None = None,
+        **variables: Any,
+    ) -> Self:
+        """One item, by its variables (``Post.get(post_id="a91f")``) or, as in PynamoDB, by its keys."""
+        counting = cls._counting
+        if variables or hash_key is None:
+            values = cls(hash_key, range_key, **variables).attribute_values
+            hash_key, range_key = ([values.get(part.name) for part in counting.parts] + [None])[:2]
+        elif range_key is None:
+            range_key = counting.constant_range
+        return super().get(hash_key, range_key, consistent_read, attributes_to_get)
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Self:
+        """An instance of a raw item. Raises :class:`CounterTypeError` for a tally that is no number."""
+        try:
+            instance = super().from_raw_data(data)
+        except CounterTypeError as error:
+            shown = " ".join(f"{part.attr_name}={data.get(part.attr_name)}" for part in cls._counting.parts)
+            raise CounterTypeError(
+                f"{error.msg} (item {shown}); remove the attribute, and it is seeded from the children that are there"
+            ) from None
+        instance.stored_item = data
+        return instance
+
+    def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
+        """Take over a raw item that was just read."""
+        super().deserialize(attribute_values)
+        self.stored_item = attribute_values
+        self.__dict__.pop("_key_variables", None)
+
+    # -- writing
+
+    def save(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> dict[str, Any]:
+        """Create the item, or write what changed since it was loaded; a tally is never written.
+
+        A new child is counted; if it is there already, :class:`AlreadyCounted`. A new parent starts at 0; over an
+        existing item it keeps the tally. Edits of what a child counts by move the tallies.
+        Raises :class:`ParentMissing`, :class:`NotCounted` (an edited child was deleted), ``PutError`` where
+        ``condition`` or the version did not hold, and what :mod:`pynacount.errors` says of deadlines.
+        """
+        intent = Save(self, condition, add_version_condition)
+        return self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
+
+    def delete(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> Any:
+        """Delete the item, and take it out of the tallies that it counts in.
+
+        A child that is not there raises :class:`NotCounted`. A parent follows its counters' ``on_delete``: under
+        ``restrict`` :class:`ParentNotEmpty`; a cascade that was interrupted goes on where it stopped.
+        """
+        protocol = delete(self, condition, add_version_condition)
+        return self._counting.driver(f"{type(self).__name__}.delete", renew=True).run(protocol)
+
+    def update(
+        self, actions: list[Action], condition: Condition | None = None, *, add_version_condition: bool = True
+    ) -> Any:
+        """PynamoDB's update, on an item that must exist.
+
+        Raises :class:`UncountedWrite` for an action on a tally, or on an attribute that the item counts by.
+        """
+        if not isinstance(actions, list) or not actions:
+            raise TypeError("the value of `actions` is expected to be a non-empty list")
+        intent = Edit(self, actions, condition, add_version_condition)
+        data = self._counting.driver(f"{type(self).__name__}.update").run(
+            perform([intent], {"ReturnValues": "ALL_NEW"})
+        )
+        if "Attributes" in data:
+            self.deserialize(data["Attributes"])
+        return data
+
+    @classmethod
+    def batch_write(cls: type[_M], auto_commit: bool = True) -> BatchWrite[_M]:
+        """Refused for a model that counts or is counted: a batch write has no conditions and no transaction."""
+        if cls._counting.is_child or cls._counting.counters:
+            raise UncountedWrite(
+                f"{cls.__name__}.batch_write() would write behind the counting's back; save and delete the items "
+                f"one by one or in a transaction()"
+            )
+        return super().batch_write(auto_commit)
+
+    def get_save_kwargs_from_instance(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """PynamoDB's ``TransactWrite`` asks here; refused for what must be counted."""
+        self._refuse_foreign_transaction()
+        return super().get_save_kwargs_from_instance(*args, **kwargs)
+
+    def get_update_kwargs_from_instance(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """PynamoDB's ``TransactWrite`` asks here; refused for what must be counted."""
+        self._refuse_foreign_transaction()
+        return super().get_update_kwargs_from_instance(*args, **kwargs)
+
+    def get_delete_kwargs_from_instance(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """PynamoDB's ``TransactWrite`` asks here; refused for what must be counted."""
+        self._refuse_foreign_transaction()
+        return super().get_delete_kwargs_from_instance(*args, **kwargs)
+
+    def _refuse_foreign_transaction(self) -> None:
+        if self._counting.is_child or self._counting.counters:
+            raise UncountedWrite(
+                f"PynamoDB's TransactWrite would write this {type(self).__name__} uncounted; use pynacount's: "
+                f"with transaction() as tx: ..."
+            )
+
+    def plan_save(self) -> Plan:
+        """What ``save()`` would send, as data; nothing is sent."""
+        return plan_of([Save(self)])
+
+    def plan_delete(self) -> Plan:
+        """What ``delete()`` would send, as data; nothing is sent.
+
+        Where what it counts for varies and it was not loaded, ``delete()`` reads it first; the plan goes by the
+        instance's own attributes.
+        """
+        intent = Discard(self)
+        return plan_of([intent], reads=(0,) if intent.reads_first else ())
+
+    def _create(self) -> Contribution:
+        intent = Save(self)
+        self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
+        return intent.moved
+
+    def _discard(self) -> Contribution:
+        intent = Discard(self)
+        self._counting.driver(f"{type(self).__name__}.delete").run(perform([intent]))
+        return intent.moved

@@ -1,0 +1,67 @@
+"""Reading tallies: one item, or many in as few requests as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pynacount.amounts import Amount
+from pynacount.contributions import Tally
+from pynacount.errors import ParentMissing
+from pynacount.expressions import Names
+from pynacount.keys import ItemKey
+from pynacount.steps import Item, Protocol, Refusal, Send, Wait
+from pynacount.tallies.seeding import missing, stored
+
+BATCH_GET_LIMIT = 100
+"""Most keys of one ``BatchGetItem`` (AWS: its API reference)."""
+UNPROCESSED_PAUSE = 0.05
+"""Seconds before the keys that a throttled table left unprocessed are asked for again."""
+
+
+def read_tally(tally: Tally, key: ItemKey, consistent_read: bool) -> Protocol[Amount | None]:
+    """The tally of one parent, or None while it is not seeded."""
+    request = {"TableName": key.table, "Key": key.wire(), **_projection(tally, key)}
+    answer = yield Send("GetItem", {**request, "ConsistentRead": consistent_read})
+    assert not isinstance(answer, Refusal)
+    if not answer.get("Item"):
+        raise ParentMissing(missing(tally.label, key))
+    return _shown(tally, key, answer["Item"])
+
+
+def read_tallies(
+    tally: Tally, keys: Sequence[ItemKey], consistent_read: bool
+) -> Protocol[dict[ItemKey, Amount | None]]:
+    """The tallies of many parents; those that do not exist are left out."""
+    found: dict[ItemKey, Amount | None] = {}
+    todo = list(dict.fromkeys(keys))
+    by_wire = {_identity(key.wire()): key for key in todo}
+    waiting = [key.wire() for key in todo]
+    while waiting:
+        asked, waiting = waiting[:BATCH_GET_LIMIT], waiting[BATCH_GET_LIMIT:]
+        table = todo[0].table
+        block = {"Keys": asked, "ConsistentRead": consistent_read, **_projection(tally, todo[0])}
+        answer = yield Send("BatchGetItem", {"RequestItems": {table: block}})
+        assert not isinstance(answer, Refusal)
+        for item in answer.get("Responses", {}).get(table, []):
+            key = by_wire[_identity({name: item[name] for name in todo[0].names})]
+            found[key] = _shown(tally, key, item)
+        unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+        if unprocessed:
+            yield Wait(UNPROCESSED_PAUSE)  # the table is throttled
+            waiting += unprocessed
+    return found
+
+
+def _shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
+    value = stored(tally, key, item)
+    return 0 if value is None and tally.missing == "zero" else value
+
+
+def _projection(tally: Tally, key: ItemKey) -> dict[str, object]:
+    names = Names()
+    text = ", ".join(names.name(name) for name in (*key.names, tally.attr_name))
+    return {"ProjectionExpression": text, **names.request()}
+
+
+def _identity(wire: Item) -> tuple[tuple[str, str, object], ...]:
+    return tuple(sorted((name, kind, value) for name, typed in wire.items() for kind, value in typed.items()))

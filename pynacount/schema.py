@@ -1,0 +1,124 @@
+"""The keys of one model, compiled once for each class: from variables to a key and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.attributes import Attribute
+
+from pynacount.errors import KeyTemplateError
+from pynacount.keys import ItemKey, KeyTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPart:
+    """The partition key or the sort key of a model: a template, or a plain attribute that is its own variable."""
+
+    name: str
+    attribute: Attribute[Any]
+    template: KeyTemplate | None
+    max_bytes: int
+    where: str
+    attr_name: str
+    variables: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, attribute: Attribute[Any], template: KeyTemplate | None, max_bytes: int, model: str) -> KeyPart:
+        """Compile the key attribute ``name`` of ``model``."""
+        variables = (name,) if template is None else template.names
+        return cls(name, attribute, template, max_bytes, f"{model}.{name}", attribute.attr_name, variables)
+
+    def value(self, variables: Mapping[str, Any]) -> Any:
+        """The value of the key attribute, as the model holds it."""
+        if self.template is not None:
+            return self.template.render(variables, self.where)
+        try:
+            return self._plain(variables[self.name])
+        except KeyError:
+            raise KeyTemplateError(f"{self.where}: the key needs {self.name}=...") from None
+
+    def typed(self, value: Any) -> tuple[str, Any]:
+        """The value's DynamoDB type and serialized form."""
+        if self.template is not None:
+            return "S", value
+        return self.attribute.attr_type, self.attribute.serialize(value)
+
+    def read(self, value: Any) -> dict[str, Any]:
+        """The variables of a key value that the model holds. Raises :class:`KeyTemplateError` for a strange one."""
+        if self.template is None:
+            return {self.name: self._plain(value)}
+        found = self.template.parse(value) if isinstance(value, str) else None
+        if found is None:
+            raise KeyTemplateError(f"{self.where}: the key {value!r} does not follow {self.template.text!r}")
+        return found
+
+    def _plain(self, value: Any) -> Any:
+        if self.attribute.attr_type != "S":
+            if isinstance(value, bool) or value is None:
+                raise KeyTemplateError(f"{self.where}: {value!r} is no key value")
+            return value
+        if not isinstance(value, str) or not value:
+            raise KeyTemplateError(f"{self.where}: the key must be a str of at least one character, not {value!r}")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise KeyTemplateError(
+                f"{self.where}: {value!r} holds a lone surrogate, which UTF-8 cannot carry"
+            ) from None
+        if size > self.max_bytes:
+            raise KeyTemplateError(f"{self.where}: the key is {size} bytes long; DynamoDB takes {self.max_bytes}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class KeySchema:
+    """Both keys of a model and its table."""
+
+    table: str
+    hash: KeyPart
+    range: KeyPart | None
+    names: tuple[str, ...]
+    variables: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: str, hash_part: KeyPart, range_part: KeyPart | None) -> KeySchema:
+        """Compile the two parts."""
+        parts = (hash_part,) if range_part is None else (hash_part, range_part)
+        return cls(
+            table=table,
+            hash=hash_part,
+            range=range_part,
+            names=tuple(part.attr_name for part in parts),
+            variables=tuple(dict.fromkeys(name for part in parts for name in part.variables)),
+        )
+
+    @property
+    def guard_name(self) -> str:
+        """The key attribute whose presence says that the item exists: the sort key where there is one."""
+        return self.names[-1]
+
+    def key(self, variables: Mapping[str, Any]) -> ItemKey:
+        """The key of the item that these variables name."""
+        hash_value = self.hash.typed(self.hash.value(variables))
+        if self.range is None:
+            return ItemKey(self.table, self.names, (hash_value,))
+        return ItemKey(self.table, self.names, (hash_value, self.range.typed(self.range.value(variables))))
+
+    def key_of_values(self, hash_value: Any, range_value: Any) -> ItemKey:
+        """The key of the item with these values of the key attributes."""
+        if self.range is None:
+            return ItemKey(self.table, self.names, (self.hash.typed(hash_value),))
+        return ItemKey(self.table, self.names, (self.hash.typed(hash_value), self.range.typed(range_value)))
+
+    def read(self, hash_value: Any, range_value: Any) -> dict[str, Any]:
+        """The variables of an item with these key values."""
+        variables = self.hash.read(hash_value)
+        if self.range is not None:
+            for name, value in self.range.read(range_value).items():
+                if variables.setdefault(name, value) != value:
+                    raise KeyTemplateError(
+                        f"{self.range.where}: the keys {hash_value!r} and {range_value!r} disagree on {name}"
+                    )
+        return variables

@@ -1,0 +1,68 @@
+"""The vocabulary in which a protocol speaks to its driver.
+
+Every operation of this library that needs more than arithmetic is a *protocol*: a generator that yields
+steps and is sent the answers. It neither sleeps nor sends. :mod:`pynacount.commit` drives it against
+DynamoDB; the tests drive the very same generator through every interleaving of its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+Item: TypeAlias = dict[str, dict[str, Any]]
+"""An item as DynamoDB's JSON has it: attribute name to ``{type: value}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send one request. ``operation`` is DynamoDB's name for it (``TransactWriteItems``, ``GetItem``...).
+
+    A driver that is handed the *same* ``Send`` object again, with no other transaction between, sends it under the
+    same ``ClientRequestToken``: it is the same logical operation.
+    """
+
+    operation: str
+    request: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Let the transactions that are already committed become visible to queries (field: *settle*)."""
+
+    seconds: float
+
+
+Step: TypeAlias = Send | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one write of a request was refused; ``item`` is what ``ALL_OLD`` returned (None: no item)."""
+
+    code: str
+    item: Item | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A definite *no*: nothing of the request was written.
+
+    ``reasons`` runs parallel to the writes of the request; a write without fault has None.
+    ``after_unknown`` says that an earlier try of the same request got no answer, so that a refused
+    single-item write may be refused because of its own first try.
+    """
+
+    code: str
+    reasons: tuple[Reason | None, ...]
+    message: str = ""
+    after_unknown: bool = False
+
+
+Answer: TypeAlias = dict[str, Any] | Refusal
+"""What a protocol is sent for a ``Send``: DynamoDB's response, or a refusal. For a ``Wait``: ``{}``."""
+
+T = TypeVar("T")
+Protocol: TypeAlias = Generator[Step, Answer, T]

@@ -1,0 +1,1 @@
+"""Tallies as a whole: counting children, seeding."""

@@ -1,0 +1,90 @@
+"""Seeding one parent: count, then set the tally if it is still absent (rules 2 and 3 of docs/design.md)."""
+
+from __future__ import annotations
+
+from pynacount.amounts import Amount, stored_amount
+from pynacount.contributions import Tally
+from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
+from pynacount.expressions import Absent, Exists, Guard, Remove, Same, Set
+from pynacount.keys import ItemKey
+from pynacount.plan import Claim, Plan, Update
+from pynacount.steps import Item, Protocol, Refusal, Send, Wait
+from pynacount.tallies.counting import count
+
+
+def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amount]:
+    """Make the tally present, and so exact; return it. A tally that is present already is left as it is.
+
+    While it is absent no writer adds or removes a child, so the count is exact however long it takes; the
+    only other change is an uncounted write, which leaves its mark on the parent (``<tally>Pending``). Seeders that
+    race write the same number; one that dies leaves the parent as it was.
+    """
+    while True:
+        item = yield from read(key, about=tally.label)
+        if (present := stored(tally, key, item)) is not None:
+            return present
+        refuse_closed(tally, key, item)
+        pending = item.get(tally.pending_name)
+        if pending is not None:
+            # A transaction could have committed a moment ago; its child may not be visible to a query yet.
+            yield Wait(tally.settle)
+        counted = yield from count(tally, key, limit)
+        answer = yield _set_if_unmoved(tally, key, counted, pending)
+        if not isinstance(answer, Refusal):
+            return counted
+        if answer.code != "ConditionalCheckFailedException":
+            raise PynacountError(f"{tally.label} of the parent {key} could not be seeded: {answer.message}")
+        # Seeded, closed, deleted, or written to uncounted meanwhile: look again.
+
+
+def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, pending: dict[str, str] | None) -> Send:
+    guards: tuple[Guard, ...] = (
+        Exists(tally.hash_name),
+        Absent(tally.attr_name),
+        Absent(tally.closed_name),
+        Same(tally.pending_name, pending),
+    )
+    actions = (Set(tally.attr_name, {"N": str(counted)}), *((Remove(tally.pending_name),) if pending else ()))
+    return Plan((Update(key, actions, (Claim(guards, tally),)),)).send()
+
+
+def read(key: ItemKey, *, about: str) -> Protocol[Item]:
+    """The item, by a consistent read. Raises :class:`ParentMissing` where there is none."""
+    answer = yield Send("GetItem", {"TableName": key.table, "Key": key.wire(), "ConsistentRead": True})
+    assert not isinstance(answer, Refusal)
+    item: Item | None = answer.get("Item")
+    if not item:
+        raise ParentMissing(missing(about, key))
+    return item
+
+
+def missing(about: str, key: ItemKey) -> str:
+    """The message for a parent that is not there."""
+    return f"{about}: the parent {key} does not exist in table {key.table}; save it before anything is counted in it"
+
+
+def refuse_closed(tally: Tally, key: ItemKey, item: Item) -> None:
+    """Raise :class:`ParentMissing` for a parent whose deletion has begun."""
+    if tally.closed_name in item:
+        raise ParentMissing(
+            f"{tally.label}: the parent {key} is being deleted with its children and takes no writes; if the deletion "
+            f"was interrupted, finish it by calling delete() again"
+        )
+
+
+def stored(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
+    """The tally of a parent item, or None where it is absent. Raises :class:`CounterTypeError` for no number."""
+    value = item.get(tally.attr_name)
+    if value is None:
+        return None
+    if "N" not in value:
+        raise CounterTypeError(wrong_type(tally, key, value))
+    return stored_amount(value["N"])
+
+
+def wrong_type(tally: Tally, key: ItemKey, value: dict[str, object]) -> str:
+    """The message for a tally that is stored as something else than a number."""
+    return (
+        f"{tally.label}: the item {key} of table {key.table} stores {tally.attr_name} as {value!r}, which is no "
+        f"number; remove the attribute, and it is seeded from the children that are really there"
+    )

@@ -1,0 +1,108 @@
+"""The engine in process: moto, taught to honour ``ClientRequestToken``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, ClassVar
+from unittest import mock
+
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.httpsession import URLLib3Session
+
+from pynacount.testing.engines import Engine
+from pynacount.testing.tokens import TokenMemory, TokenReused
+
+
+class MotoEngine(Engine):
+    """`moto <https://docs.getmoto.org>`_ in this process: nothing to install but it, nothing to start.
+
+    Moto ignores ``ClientRequestToken``; here a repeated token is answered as DynamoDB answers it: for ten minutes
+    with success and without running again, or with ``IdempotentParameterMismatchException`` if the request differs.
+    Every botocore client is caught, whether it was made before or after moto was first imported.
+
+    It copies whole tables on every transaction, so keep them small, and it is not safe under threads. Entering
+    raises ``ImportError`` if moto is not installed.
+    """
+
+    name: ClassVar[str] = "moto"
+    threads: ClassVar[bool] = False
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` gives the seconds by which tokens grow old."""
+        super().__init__()
+        self._tokens = TokenMemory(clock)
+
+    def reset(self) -> None:
+        """Drop all tables and forget all tokens."""
+        self._require_running()
+        from moto.core.models import MockAWS
+
+        MockAWS().reset()
+        self._tokens.clear()
+
+    def _start(self, stack: ExitStack) -> None:
+        try:
+            from moto import mock_aws
+            from moto.core.models import botocore_stubber
+            from moto.dynamodb.responses import DynamoHandler
+        except ImportError as error:
+            raise ImportError(
+                f'the moto engine needs moto, which is not installed: pip install "pynacount[demo]" ({error})'
+            ) from error
+        self._tokens.clear()
+        stack.enter_context(mock_aws())
+        stack.enter_context(mock.patch.object(URLLib3Session, "send", _answered_by(botocore_stubber)))
+        stack.enter_context(mock.patch.object(DynamoHandler, "transact_write_items", self._transact_write_items()))
+
+    def _transact_write_items(self) -> Callable[[Any], Any]:
+        from moto.core.responses import ActionResult
+        from moto.dynamodb.exceptions import ERROR_TYPE_PREFIX, DynamodbException
+        from moto.dynamodb.responses import DynamoHandler
+
+        tokens, run = self._tokens, DynamoHandler.transact_write_items
+
+        def transact_write_items(handler: Any) -> Any:
+            token = handler.body.get("ClientRequestToken")
+            if token is None:
+                return run(handler)
+            key, request = (handler.current_account, handler.region, token), _fingerprint(handler.body)
+            try:
+                if tokens.committed(key, request):
+                    return ActionResult({"ConsumedCapacity": [], "ItemCollectionMetrics": {}})
+            except TokenReused:
+                raise DynamodbException(
+                    ERROR_TYPE_PREFIX + "IdempotentParameterMismatchException",
+                    "The ClientRequestToken was used before with another request",
+                ) from None
+            result = run(handler)
+            tokens.remember(key, request)
+            return result
+
+        return transact_write_items
+
+
+def _fingerprint(body: dict[str, Any]) -> str:
+    """The request less what may differ between two sendings of it."""
+    return json.dumps(
+        {name: value for name, value in body.items() if name not in ("ClientRequestToken", "ReturnConsumedCapacity")},
+        sort_keys=True,
+        default=repr,
+    )
+
+
+def _answered_by(stubber: Callable[..., AWSResponse | None]) -> Callable[[URLLib3Session, Any], AWSResponse]:
+    """A way to send that asks moto first.
+
+    Moto hooks into clients as they are made, so it misses those made before it was imported; their requests would
+    leave for AWS.
+    """
+    send = URLLib3Session.send
+
+    def answered(session: URLLib3Session, request: AWSPreparedRequest) -> AWSResponse:
+        response = stubber("before-send", request)
+        return send(session, request) if response is None else response
+
+    return answered

@@ -1,0 +1,85 @@
+"""The application's own writes and the counting, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from typing_extensions import Self
+
+from pynacount.errors import PlanError
+from pynacount.model import CountedModel
+from pynacount.plan import Plan
+from pynacount.refs import Ref
+from pynacount.writing import Discard, Edit, Intent, Save, Verify, perform, plan_of
+
+
+class Transaction:
+    """Collects writes and commits them together when its block ends without an exception.
+
+    All of them, the counting included, are written, or none is. Writes that meet on one item are merged.
+    """
+
+    def __init__(self) -> None:
+        self._intents: list[Intent] = []
+        self._first: Any = None
+
+    def save(self, item: CountedModel, condition: Condition | None = None) -> None:
+        """Save an instance: create it, counted, or write what changed since it was loaded."""
+        self._add(item, Save(item, condition))
+
+    def delete(self, item: CountedModel, condition: Condition | None = None) -> None:
+        """Delete an instance's item, and take it out of the tallies that it counts in."""
+        _refuse_ref(item, "delete")
+        cascades = [c.label for c in item._counting.counters.values() if c.on_delete == "cascade" and c.is_counted]
+        if cascades:
+            raise PlanError(
+                f"{cascades[0]} is deleted with its children, which one transaction cannot hold; call delete() on the "
+                f"{type(item).__name__} itself"
+            )
+        self._add(item, Discard(item, condition))
+
+    def update(self, item: CountedModel, actions: Sequence[Action], condition: Condition | None = None) -> None:
+        """Update actions on an instance's item, which must exist. The instance itself does not follow."""
+        if not actions:
+            raise TypeError("tx.update() needs at least one action")
+        self._add(item, Edit(item, actions, condition, True))
+
+    def check(self, item: CountedModel, condition: Condition) -> None:
+        """Let the transaction pass only if the condition holds for the item; an instance or a ``ref``."""
+        model: Any = item.model
+        self._add(item, Verify(model.__name__, model._counting.key_of(item), condition))
+
+    def plan(self) -> Plan:
+        """What would be sent now, as data. Raises :class:`PlanError` for what one transaction cannot take."""
+        return plan_of(self._intents)
+
+    def _add(self, item: Any, intent: Intent) -> None:
+        self._first = self._first or item.model
+        self._intents.append(intent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._intents:
+            self._first._counting.driver("transaction").run(perform(self._intents))
+
+
+def transaction() -> Transaction:
+    """A transaction, as a context manager: ``with transaction() as tx: tx.save(order); tx.save(like)``.
+
+    Raises, at the end of the block and with nothing written, what the same calls would raise alone:
+    :class:`AlreadyCounted`, :class:`ParentMissing` and so on; :class:`PlanError` past 100 items.
+    """
+    return Transaction()
+
+
+def _refuse_ref(item: Any, verb: str) -> None:
+    if isinstance(item, Ref):
+        raise TypeError(f"tx.{verb}({item!r}): give an instance, {item.model.__name__}(...), not a ref")

@@ -1,0 +1,166 @@
+"""The library's own protocols, each as an actor of a search: a factory of fresh generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
+
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
+from pynacount.deleting import delete
+from pynacount.steps import Protocol
+from pynacount.tallies.seeding import seed
+from pynacount.writing import Discard, Save, Uncounted, perform, uncounted_block
+
+from .store import Store
+
+TABLE = "Social"
+Actor = Callable[[], Protocol[Any]]
+
+
+class Post(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    like_tally = CounterField(attr_name="likeTally")
+    likes = CountedSet[Any]("Like", tally="like_tally")
+
+
+class Like(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("LIKE#{user_id}", range_key=True, attr_name="SK")
+    hidden = BooleanAttribute(null=True)
+    stars = NumberAttribute(null=True)
+    post = CountedIn(Post.like_tally, when=lambda like: not like.hidden, reads=("hidden",))
+
+
+class Thread(CountedModel):
+    """A parent that takes its children along."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("THREAD#{thread_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    reply_tally = CounterField(attr_name="replyTally", on_delete="cascade")
+    replies = CountedSet[Any]("Reply", tally="reply_tally")
+
+
+class Reply(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("THREAD#{thread_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("REPLY#{reply_id}", range_key=True, attr_name="SK")
+    thread = CountedIn(Thread.reply_tally)
+
+
+class Page(CountedModel):
+    """A parent that leaves its children behind, in a table known to hold no uncounted ones."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("PAGE#{page_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    view_tally = CounterField(attr_name="viewTally", on_delete="leave")
+    views = CountedSet[Any]("View", tally="view_tally")
+
+
+class View(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("PAGE#{page_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("VIEW#{user_id}", range_key=True, attr_name="SK")
+    page = CountedIn(Page.view_tally)
+
+
+class Tag(CountedModel):
+    """A parent whose absent tally counts as 0."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("TAG#{tag_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    use_tally = CounterField(attr_name="useTally", missing="zero", on_delete="cascade")
+    uses = CountedSet[Any]("Use", tally="use_tally")
+
+
+class Use(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("TAG#{tag_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("USE#{user_id}", range_key=True, attr_name="SK")
+    tag = CountedIn(Tag.use_tally)
+
+
+def saves(make: Callable[[], CountedModel]) -> Actor:
+    """Save a new instance."""
+    return lambda: perform([Save(make())])
+
+
+def discards(make: Callable[[], CountedModel]) -> Actor:
+    """Delete an instance that was not loaded."""
+    return lambda: perform([Discard(make())])
+
+
+def deletes(make: Callable[[], CountedModel]) -> Actor:
+    """Delete, by the counters' ``on_delete``."""
+    return lambda: delete(make())
+
+
+def edits(model: type[CountedModel], store: Store, *key: str, **changes: Any) -> Actor:
+    """Change an instance that was loaded before anything else happened."""
+
+    def protocol() -> Protocol[Any]:
+        item = store.get(TABLE, *key)
+        assert item is not None
+        instance = model.from_raw_data(item)
+        for name, value in changes.items():
+            setattr(instance, name, value)
+        return perform([Save(instance)])
+
+    return protocol
+
+
+def seeds(counter: CounterField, ref: CountedModel) -> Actor:
+    """Seed one parent."""
+    return lambda: seed(counter.tally, counter.owner._counting.key_of(ref))
+
+
+def several(*makes: Callable[[], Any]) -> Actor:
+    """Several intents in one transaction."""
+    return lambda: perform([make() for make in makes])
+
+
+def uncounted(actor: Actor) -> Actor:
+    """The same in an ``uncounted()`` block, which is this actor's alone."""
+
+    def protocol() -> Protocol[Any]:
+        block = Uncounted()
+        inner = actor()
+        answer: Any = None
+        while True:
+            token = uncounted_block.set(block)
+            try:
+                step = next(inner) if answer is None else inner.send(answer)
+            except StopIteration as end:
+                return end.value
+            finally:
+                uncounted_block.reset(token)
+            answer = yield step
+
+    return protocol
