@@ -37,7 +37,7 @@ class Tally:
 
     @property
     def pending_name(self) -> str:
-        """The attribute that counts the uncounted writes since the tally was last absent."""
+        """The attribute that counts the uncounted writes to this parent's children."""
         return f"{self.attr_name}Pending"
 
 

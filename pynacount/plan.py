@@ -122,15 +122,18 @@ class Plan:
     """The writes of one logical operation, none of them sent yet.
 
     ``reads`` are the sizes in bytes of the items that the operation reads first, each by a consistent ``GetItem``.
+    ``needs_token``: whether a write that stands alone is sent as a transaction all the same, because its caller is
+    told whether it was the one who did it, and only a token tells that after a lost answer.
     """
 
     writes: tuple[Write, ...]
     reads: tuple[int, ...] = ()
+    needs_token: bool = False
 
     @property
     def operation(self) -> str:
         """``TransactWriteItems``; or, for one write alone, the plain operation, at half the price."""
-        if len(self.writes) == 1 and not isinstance(self.writes[0], Check):
+        if len(self.writes) == 1 and not self.needs_token and not isinstance(self.writes[0], Check):
             return _OPERATIONS[type(self.writes[0])]
         return "TransactWriteItems"
 
@@ -160,7 +163,7 @@ class Plan:
         return Cost(wcu=wcu, rcu=sum(max(1, -(-size // 4096)) for size in self.reads), items=len(self.writes))
 
 
-def build(writes: Iterable[Write], reads: tuple[int, ...] = ()) -> Plan:
+def build(writes: Iterable[Write], reads: tuple[int, ...] = (), needs_token: bool = False) -> Plan:
     """A plan of these writes, those that meet on one item merged: a transaction may not touch an item twice.
 
     Raises :class:`PlanError` where two cannot be merged, and past the 100 items of a transaction.
@@ -174,7 +177,7 @@ def build(writes: Iterable[Write], reads: tuple[int, ...] = ()) -> Plan:
             f"the transaction writes or checks {len(merged)} items, parents included; DynamoDB takes "
             f"{MAX_TRANSACTION_ITEMS}. Split it into several transactions"
         )
-    return Plan(tuple(merged.values()), reads)
+    return Plan(tuple(merged.values()), reads, needs_token)
 
 
 def _merge(first: Write, second: Write) -> Write:

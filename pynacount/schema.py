@@ -25,7 +25,9 @@ class KeyPart:
     variables: tuple[str, ...]
 
     @classmethod
-    def of(cls, name: str, attribute: Attribute[Any], template: KeyTemplate | None, max_bytes: int, model: str) -> KeyPart:
+    def of(
+        cls, name: str, attribute: Attribute[Any], template: KeyTemplate | None, max_bytes: int, model: str
+    ) -> KeyPart:
         """Compile the key attribute ``name`` of ``model``."""
         variables = (name,) if template is None else template.names
         return cls(name, attribute, template, max_bytes, f"{model}.{name}", attribute.attr_name, variables)

@@ -7,6 +7,7 @@ into one plan, and does what a refusal asks for: seed a parent, read an item aga
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -50,7 +51,15 @@ from pynacount.steps import Item, Protocol, Refusal, Send
 from pynacount.tallies.seeding import missing, refuse_closed, seed, wrong_type
 
 ONE = {"N": "1"}
-FIRST_PENDING = {"N": "0"}
+
+
+def birth_mark() -> int:
+    """Where the uncounted writes of a parent that is born unseeded begin to be counted.
+
+    Never the same for two parents that have one key, one after the other: a seeder that slept over the change
+    must not take the second for the first.
+    """
+    return time.time_ns()
 
 
 @dataclass(slots=True)
@@ -81,10 +90,14 @@ class NeedsSeed:
 
 
 class Intent:
-    """One item's write. ``before`` and ``after`` are what the item counts for, then and now."""
+    """One item's write.
+
+    ``before`` and ``after`` are what the item counts for, then and now; ``needs_token`` as in :class:`Plan`.
+    """
 
     before: Contribution = NOTHING
     after: Contribution = NOTHING
+    needs_token = False
 
     def read(self) -> Protocol[None]:
         """What must be read before the write can be planned."""
@@ -136,7 +149,7 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
             yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
 
 
-def plan_of(intents: Iterable[Intent], orphaned: Iterable[ItemKey] = (), reads: tuple[int, ...] = ()) -> Plan:
+def plan_of(intents: Sequence[Intent], orphaned: Iterable[ItemKey] = (), reads: tuple[int, ...] = ()) -> Plan:
     """The plan of these intents: their own writes, then their parents', merged where they meet."""
     writes: list[Write] = []
     moves: list[Contribution] = []
@@ -147,7 +160,7 @@ def plan_of(intents: Iterable[Intent], orphaned: Iterable[ItemKey] = (), reads: 
         moves.append(intent.moved)
     for key, tallies in by_parent(moves).items():
         writes.append(_parent_write(key, tallies, key in orphaned))
-    return build(writes, reads)
+    return build(writes, reads, any(intent.needs_token for intent in intents))
 
 
 def _parent_write(key: ItemKey, tallies: Mapping[Tally, Any], orphaned: bool) -> Write:
@@ -184,7 +197,7 @@ def _landed_before(plan: Plan, refusal: Refusal) -> bool:
 
     A transaction has its token for that. Here the item tells: it is what this write makes of it.
     """
-    if not refusal.after_unknown or len(plan.writes) != 1 or refusal.reasons[0] is None:
+    if not refusal.after_unknown or plan.operation == "TransactWriteItems" or refusal.reasons[0] is None:
         return False
     write, item = plan.writes[0], refusal.reasons[0].item
     match write:
@@ -350,8 +363,10 @@ class Save(ModelIntent):
         super().__init__(instance, condition, add_version_condition)
         self.stored: Item | None = instance.stored_item
         self.over = False
+        self.birth_mark = birth_mark()
         if self.stored is None:
             self.counting.check_instance(instance)
+            self.needs_token = self.counting.is_child
             self.after = self.counting.contribution(instance)
         else:
             self.changes = self._changes(self.stored)
@@ -369,7 +384,7 @@ class Save(ModelIntent):
         for tally in self.counting.tallies:
             if uncounted_block.get() is not None or tally.on_delete == "leave":
                 # Children may be there already: born unseeded, and counted when first needed.
-                item[tally.pending_name] = FIRST_PENDING
+                item[tally.pending_name] = {"N": str(self.birth_mark)}
             else:
                 item[tally.attr_name] = ZERO
         return Put(self.key, item, (Claim((self.counting.absent, *self.given), self),))
@@ -479,6 +494,7 @@ class Discard(ModelIntent):
     ) -> None:
         super().__init__(instance, condition, add_version_condition)
         self.stored: Item | None = instance.stored_item
+        self.needs_token = self.counting.is_child
         self.closing = closing
         self.excluded = excluded
         self._count(instance if self.stored is None else type(instance).from_raw_data(self.stored))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pynacount.amounts import Amount, stored_amount
 from pynacount.contributions import Tally
 from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
-from pynacount.expressions import Absent, Exists, Guard, Remove, Same, Set
+from pynacount.expressions import Absent, Exists, Guard, Same, Set
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
@@ -16,8 +16,9 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
     """Make the tally present, and so exact; return it. A tally that is present already is left as it is.
 
     While it is absent no writer adds or removes a child, so the count is exact however long it takes; the
-    only other change is an uncounted write, which leaves its mark on the parent (``<tally>Pending``). Seeders that
-    race write the same number; one that dies leaves the parent as it was.
+    only other change is an uncounted write, which raises the mark ``<tally>Pending``. The mark only ever grows: were
+    it taken away, a seeder that slept through a whole round of backfill and seeding could not tell. Seeders that race
+    write the same number; one that dies leaves the parent as it was.
     """
     while True:
         item = yield from read(key, about=tally.label)
@@ -44,8 +45,7 @@ def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, pending: dict[s
         Absent(tally.closed_name),
         Same(tally.pending_name, pending),
     )
-    actions = (Set(tally.attr_name, {"N": str(counted)}), *((Remove(tally.pending_name),) if pending else ()))
-    return Plan((Update(key, actions, (Claim(guards, tally),)),)).send()
+    return Plan((Update(key, (Set(tally.attr_name, {"N": str(counted)}),), (Claim(guards, tally),)),)).send()
 
 
 def read(key: ItemKey, *, about: str) -> Protocol[Item]:

@@ -50,9 +50,9 @@ PAGES = Family("viewTally", "VIEW#", "PAGE#1")
 TAGS = Family("useTally", "USE#", "TAG#1")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """One world. ``users`` names, for each child, the actors that add and remove it, for the truth of the answers."""
+    """One world. ``adds`` and ``removes`` name, for each child, the actors that do so: their answers must add up."""
 
     name: str
     family: Family
@@ -67,7 +67,10 @@ class Scenario:
     def invariant(self, store: Store, results: Mapping[str, Any], crashed: Any) -> str | None:
         """At rest: the tally, where it is present, is the count; and every caller was told the truth."""
         return (
-            self._exact(store) or self._no_phantom(store) or self._documented(results) or self._told(store, results, crashed)
+            self._exact(store)
+            or self._no_phantom(store)
+            or self._documented(results)
+            or self._told(store, results, crashed)
         )
 
     def _children(self, store: Store) -> dict[str, dict[str, Any]]:
@@ -103,7 +106,9 @@ class Scenario:
             came = sum(isinstance(results.get(name), dict) for name in adders)
             went = sum(isinstance(results.get(name), dict) for name in removers)
             if (user in before) + came - went != (user in there):
-                return f"{user}: was there: {user in before}, {came} told added, {went} told removed, now {user in there}"
+                return (
+                    f"{user}: was there: {user in before}, {came} told added, {went} told removed, now {user in there}"
+                )
         return None
 
 
@@ -114,9 +119,7 @@ def table(*items: dict[str, Any]) -> Store:
 
 def _wire(item: dict[str, Any]) -> dict[str, Any]:
     kinds: dict[type, str] = {str: "S", int: "N", bool: "BOOL"}
-    return {
-        name: {kinds[type(value)]: str(value) if type(value) is int else value} for name, value in item.items()
-    }
+    return {name: {kinds[type(value)]: str(value) if type(value) is int else value} for name, value in item.items()}
 
 
 def parent(family: Family, **more: Any) -> dict[str, Any]:
@@ -337,5 +340,107 @@ SCENARIOS = (
         adds={"b": ("backfill",)},
         removes={"a": ("un",)},
         lost_responses=0,
+    ),
+    Scenario(
+        "a hidden like deleted twice, while it is shown",
+        POSTS,
+        HALF_SEEN,
+        {
+            "one": discards(like("b")),
+            "two": discards(like("b")),
+            "show": edits(Like, HALF_SEEN, "POST#1", "LIKE#b", hidden=False),
+        },
+        removes={"b": ("one", "two")},
+    ),
+    Scenario(
+        "a hidden like shown twice from stale copies",
+        POSTS,
+        HALF_SEEN,
+        {
+            "one": edits(Like, HALF_SEEN, "POST#1", "LIKE#b", hidden=False),
+            "two": edits(Like, HALF_SEEN, "POST#1", "LIKE#b", hidden=False),
+        },
+    ),
+    Scenario(
+        "a like hidden twice, shown, and deleted, all from stale copies",
+        POSTS,
+        HALF_SEEN,
+        {
+            "one": edits(Like, HALF_SEEN, "POST#1", "LIKE#a", hidden=True),
+            "two": edits(Like, HALF_SEEN, "POST#1", "LIKE#a", hidden=True),
+            "show": edits(Like, HALF_SEEN, "POST#1", "LIKE#a", hidden=False),
+            "delete": discards(like("a")),
+        },
+        removes={"a": ("delete",)},
+        crashes=0,
+        lost_responses=0,
+    ),
+    Scenario(
+        "a like edited in what it does not count by, while it is deleted",
+        POSTS,
+        HALF_SEEN,
+        {"rate": edits(Like, HALF_SEEN, "POST#1", "LIKE#a", stars=5), "delete": discards(like("a"))},
+        removes={"a": ("delete",)},
+    ),
+    Scenario(
+        "a backfill that brings the like before its post",
+        POSTS,
+        table(),
+        {
+            "like": uncounted(saves(like("a"))),
+            "post": uncounted(saves(post())),
+            "writer": saves(like("b")),
+        },
+        adds={"a": ("like",), "b": ("writer",)},
+        lost_responses=0,
+        orphans=True,
+    ),
+    Scenario(
+        "a second backfill, beside two seeders",
+        POSTS,
+        table(parent(POSTS, likeTallyPending=1), child(POSTS, "a")),
+        {
+            "backfill": uncounted(saves(like("b"))),
+            "one": seeds(Post.like_tally, post()()),
+            "two": seeds(Post.like_tally, post()()),
+        },
+        adds={"b": ("backfill",)},
+        crashes=0,
+        lost_responses=0,
+    ),
+    Scenario(
+        "a writer and two seeders after a backfill",
+        POSTS,
+        table(parent(POSTS, likeTallyPending=1), child(POSTS, "a")),
+        {
+            "add": saves(like("b")),
+            "one": seeds(Post.like_tally, post()()),
+            "two": seeds(Post.like_tally, post()()),
+        },
+        adds={"b": ("add",)},
+        crashes=0,
+        lost_responses=0,
+    ),
+    Scenario(
+        "a thread deleted while it is seeded after a backfill",
+        THREADS,
+        table(parent(THREADS, replyTallyPending=1), child(THREADS, "a")),
+        {"delete": deletes(thread), "seeder": seeds(Thread.reply_tally, thread())},
+        lost_responses=0,
+    ),
+    Scenario(
+        "a page and its views removed and created anew, while a seeder sleeps",
+        PAGES,
+        table(parent(PAGES, viewTallyPending=0), child(PAGES, "a")),
+        {
+            "seeder": seeds(Page.view_tally, Page(page_id="1")),
+            "delete": deletes(lambda: Page(page_id="1")),
+            "un": discards(lambda: View(page_id="1", user_id="a")),
+            "anew": saves(lambda: Page(page_id="1", body="b")),
+        },
+        removes={"a": ("un",)},
+        crashes=0,
+        lost_responses=0,
+        orphans=True,
     ),
 )
