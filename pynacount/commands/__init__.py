@@ -1,0 +1,21 @@
+"""The commands of ``pynacount``. To add one: a module here that holds it, and its name in ``group`` below."""
+
+from __future__ import annotations
+
+import click
+
+import pynacount
+from pynacount.commands.demo import demo
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(pynacount.__version__, prog_name="pynacount")
+def group() -> None:
+    """Exact counters on DynamoDB, over PynamoDB.
+
+    Exit status: 0 done, and all was right; 1 something was wrong; 2 the
+    command could not be run as it was called.
+    """
+
+
+group.add_command(demo)
