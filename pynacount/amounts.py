@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeAlias
 
 from pynacount.errors import CounterTypeError
@@ -13,6 +13,8 @@ Amount: TypeAlias = int | Decimal
 MAX_DIGITS = 38
 """Significant digits of a DynamoDB number (AWS: "Supported data types", Number)."""
 _MAX_EXPONENT = 125
+_EXACT = Context(prec=400)
+"""Enough digits for the sum of any two numbers that DynamoDB holds."""
 _MIN_EXPONENT = -130
 
 
@@ -35,18 +37,36 @@ def amount(value: Any, where: str) -> Amount:
     number = Decimal(value)
     if not number.is_finite():
         raise CounterTypeError(f"{where}: the amount {value!r} is no number that can be stored; DynamoDB has none")
-    digits = number.as_tuple().digits
-    significant = len(str(int("".join(map(str, digits)))).rstrip("0"))
+    significant = _significant_digits(number)
     if significant > MAX_DIGITS:
         raise CounterTypeError(
-            f"{where}: the amount {value!r} has {significant} significant digits; DynamoDB keeps {MAX_DIGITS}. "
+            f"{where}: the amount {_shown(number)} has {significant} significant digits; DynamoDB keeps {MAX_DIGITS}. "
             f"Round it first"
         )
     if number and not _MIN_EXPONENT <= number.adjusted() <= _MAX_EXPONENT:
         raise CounterTypeError(
-            f"{where}: the amount {value!r} is out of DynamoDB's range, 1E{_MIN_EXPONENT} to 9.9E{_MAX_EXPONENT}"
+            f"{where}: the amount {_shown(number)} is out of DynamoDB's range, 1E{_MIN_EXPONENT} to 9.9E{_MAX_EXPONENT}"
         )
-    return int(number) if number == number.to_integral_value() and number.adjusted() < MAX_DIGITS else number
+    return _whole(number)
+
+
+def plus(left: Amount, right: Amount) -> Amount:
+    """The exact sum. Raises :class:`CounterTypeError` where DynamoDB could not hold it."""
+    if type(left) is int and type(right) is int:
+        return left + right
+    return amount(_EXACT.add(Decimal(left), Decimal(right)), "the sum")
+
+
+def times(number: Amount, many: int) -> Amount:
+    """The exact product. Raises :class:`CounterTypeError` where DynamoDB could not hold it."""
+    if type(number) is int:
+        return number * many
+    return amount(_EXACT.multiply(Decimal(number), Decimal(many)), "the sum")
+
+
+def negative(number: Amount) -> Amount:
+    """The amount with its sign turned; Python's own minus would round a Decimal to 28 digits."""
+    return number.copy_negate() if isinstance(number, Decimal) else -number
 
 
 def stored_amount(text: str) -> Amount:
@@ -54,5 +74,19 @@ def stored_amount(text: str) -> Amount:
     try:
         return int(text)
     except ValueError:
-        number = Decimal(text)
-        return int(number) if number == number.to_integral_value() else number
+        return _whole(Decimal(text))
+
+
+def _whole(number: Decimal) -> Amount:
+    """An int, where the number is whole and can be written as one without a row of zeros."""
+    return int(number) if number == number.to_integral_value() and number.adjusted() < MAX_DIGITS else number
+
+
+def _significant_digits(number: Decimal) -> int:
+    digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+    return len(digits)
+
+
+def _shown(number: Decimal) -> str:
+    text = str(number)
+    return text if len(text) <= 50 else f"{text[:40]}..."

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionError,
     ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
@@ -37,7 +38,8 @@ MAX_BACKOFF = 1.0
 
 CANCELED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailed"
-_REFUSALS = frozenset({"ConditionalCheckFailedException", "ValidationException"})
+REFUSED = "ConditionalCheckFailedException"
+INVALID = "ValidationException"
 _TRANSIENT = frozenset(
     {
         "TransactionConflictException",
@@ -125,7 +127,7 @@ class Driver:
             except ClientError as wrapped:
                 # PynamoDB's own wrapper leaves out the item that a refusal returns.
                 error = wrapped.__cause__ if isinstance(wrapped.__cause__, ClientError) else wrapped
-                refusal = read_refusal(error, after_unknown=unknown)
+                refusal = read_refusal(error)
                 if refusal is not None and step.operation not in _READS:
                     return refusal
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -133,7 +135,7 @@ class Driver:
                 if not is_transient(error):
                     raise self._failed(step, error, unknown=unknown) from error
                 cause: Exception = error
-            except HTTPClientError as lost:
+            except (HTTPClientError, ConnectionError) as lost:
                 unknown = unknown or not (isinstance(lost, _NEVER_SENT) or step.operation in _READS)
                 cause = lost
             except BotoCoreError as local:
@@ -186,7 +188,7 @@ def is_transient(error: ClientError) -> bool:
     return code in _TRANSIENT or status >= 500 or status == 429
 
 
-def read_refusal(error: ClientError, *, after_unknown: bool) -> Refusal | None:
+def read_refusal(error: ClientError) -> Refusal | None:
     """The definite refusal in an error, or None where the error settles nothing.
 
     One transient reason makes the whole cancellation transient: asked again, the service answers the rest.
@@ -198,10 +200,11 @@ def read_refusal(error: ClientError, *, after_unknown: bool) -> Refusal | None:
         reasons = response.get("CancellationReasons", ())
         if not reasons or is_transient(error):
             return None
-        return Refusal(code, tuple(_reason(reason) for reason in reasons), message, after_unknown)
-    if code in _REFUSALS:
-        reason = Reason(code.removesuffix("Exception"), response.get("Item"), message)
-        return Refusal(code, (reason,), message, after_unknown)
+        return Refusal(code, tuple(_reason(reason) for reason in reasons), message)
+    if code == REFUSED:
+        return Refusal(code, (Reason(CONDITION_FAILED, response.get("Item"), message),), message)
+    if code == INVALID:
+        return Refusal(code, (), message)
     return None
 
 

@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 from pynamodb.connection import Connection
 from pynamodb.settings import get_settings_value
 
+from pynacount.errors import DeclarationError
+
 DEFAULT_DEADLINE = 10.0
 """Seconds that a counted operation may take, retries included, where ``Meta.counted_deadline`` is not set."""
 
@@ -35,6 +37,16 @@ _lock = threading.Lock()
 def deadline_of(meta: Any) -> float:
     """The model's ``Meta.counted_deadline`` in seconds."""
     return float(getattr(meta, "counted_deadline", DEFAULT_DEADLINE))
+
+
+def check_deadline(meta: Any, model: str) -> None:
+    """Raise :class:`DeclarationError` for a ``counted_deadline`` that is no positive number of seconds."""
+    deadline = getattr(meta, "counted_deadline", DEFAULT_DEADLINE)
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not 0 < deadline < float("inf"):
+        raise DeclarationError(
+            f"{model}.Meta.counted_deadline={deadline!r} must be a number of seconds above 0; {DEFAULT_DEADLINE:g} is "
+            f"what it is when left out"
+        )
 
 
 def connection_for(meta: Any) -> Connection:
@@ -75,5 +87,6 @@ def forget_connections() -> None:
     _by_meta.clear()
 
 
-# Sockets that two processes share would mix up their answers.
-os.register_at_fork(after_in_child=forget_connections)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    # Sockets that two processes share would mix up their answers.
+    os.register_at_fork(after_in_child=forget_connections)

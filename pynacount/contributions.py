@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pynacount.amounts import Amount
+from pynacount.amounts import Amount, negative, plus
 from pynacount.keys import ItemKey
 
 Missing: TypeAlias = Literal["seed", "zero"]
@@ -71,7 +71,7 @@ def difference(before: Contribution, after: Contribution) -> Contribution:
         return after
     moved = dict(after)
     for target, amount in before.items():
-        moved[target] = moved.get(target, 0) - amount
+        moved[target] = plus(moved.get(target, 0), negative(amount))
     return {target: amount for target, amount in moved.items() if amount}
 
 
@@ -84,5 +84,5 @@ def by_parent(moves: Iterable[Contribution]) -> dict[ItemKey, dict[Tally, Amount
     for move in moves:
         for (tally, key), amount in move.items():
             tallies = parents.setdefault(key, {})
-            tallies[tally] = tallies.get(tally, 0) + amount
+            tallies[tally] = plus(tallies.get(tally, 0), amount)
     return parents

@@ -10,12 +10,14 @@ from typing import Any
 from pynamodb.attributes import Attribute, TTLAttribute, VersionAttribute
 from pynamodb.constants import NUMBER, STRING
 
+from pynacount.amounts import plus
 from pynacount.commit import Driver
-from pynacount.connections import connection_for, deadline_of
+from pynacount.connections import check_deadline, connection_for, deadline_of
 from pynacount.contributions import NOTHING, Contribution, Tally
 from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
 from pynacount.expressions import Absent, Exists
-from pynacount.fields import CounterField, KeyAttribute, StoredTally
+from pynacount.fields import CounterField, KeyAttribute
+from pynacount.items import read_item
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
@@ -62,6 +64,7 @@ class Counting:
         """Check the relations and make them known to the parents. Raises :class:`DeclarationError`."""
         if self.table is None:
             return  # only there to be subclassed
+        check_deadline(self.model.Meta, self.model.__name__)
         if self._hash is None:
             raise DeclarationError(
                 f'{self.model.__name__} has no hash key; declare pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
@@ -80,6 +83,11 @@ class Counting:
         model = self.model.__name__
         seen: dict[str, str] = {}
         for name, attribute in attributes.items():
+            if isinstance(attribute, KeyAttribute) and name in attribute.template.names:
+                raise DeclarationError(
+                    f"{model}.{name}: the key and its variable have one name; write pk = KeyAttribute("
+                    f'{attribute.template.text!r}, ..., attr_name="{attribute.attr_name}")'
+                )
             other = seen.setdefault(attribute.attr_name, name)
             if other != name and (other in self.counters or name in self.counters):
                 raise DeclarationError(
@@ -146,8 +154,8 @@ class Counting:
         """The key of an instance or of a ref of this model."""
         if isinstance(ref, self.model):
             return self.key_of_instance(ref)
-        if isinstance(ref, Ref) and (issubclass(ref.model, self.model) or ref.item_key.table == self.schema.table):
-            return ref.item_key
+        if isinstance(ref, Ref) and (issubclass(ref._model, self.model) or ref._item_key.table == self.schema.table):
+            return ref._item_key
         raise TypeError(f"{ref!r} is no {self.model.__name__} and no {self.model.__name__}.ref(...)")
 
     def key_of_instance(self, instance: Any) -> ItemKey:
@@ -196,7 +204,7 @@ class Counting:
         total: Contribution = {}
         for relation in self.relations:
             for target, amount in relation.contribution(item).items():
-                total[target] = total.get(target, 0) + amount
+                total[target] = plus(total.get(target, 0), amount)
         return total
 
     def check_instance(self, instance: Any) -> None:
@@ -218,22 +226,15 @@ class Counting:
 
     def shares_prefix(self) -> bool:
         """Whether another model keeps items whose sort keys begin as this one's do, in the same table."""
-        mine = _prefix(self)
         return any(
             other._counting.table == self.table
-            and (theirs := _prefix(other._counting)) is not None
-            and (mine is None or theirs.startswith(mine) or mine.startswith(theirs))
+            and _may_meet(self._range, other._counting._range)
+            and _may_meet(self._hash, other._counting._hash)
             for other in list(_models)
             if not issubclass(other, self.model)
             and not issubclass(self.model, other)
             and not _same_keys(other, self.model)
         )
-
-    def show_zero(self, instance: Any, tally: Tally) -> None:
-        """A new parent's instance shows the tally that it was born with."""
-        for counter in self.counters.values():
-            if counter.tally is tally:
-                counter.__set__(instance, StoredTally(0))
 
     # -- running protocols
 
@@ -284,9 +285,7 @@ def child_page(
 
 
 def _exists(key: ItemKey) -> Protocol[bool]:
-    answer = yield Send("GetItem", {"TableName": key.table, "Key": key.wire(), "ConsistentRead": True})
-    assert not isinstance(answer, Refusal)
-    return bool(answer.get("Item"))
+    return (yield from read_item(key)) is not None
 
 
 def _recount(tally: Tally, key: ItemKey) -> Protocol[Any]:
@@ -322,11 +321,13 @@ def _identity(relation: CountedIn) -> tuple[str, str, str]:
     return relation.owner.__module__, relation.owner.__qualname__, relation.name
 
 
-def _prefix(counting: Counting) -> str | None:
-    part = counting._range
-    if part is None:
-        return None
-    return "" if part.template is None else part.template.prefix({}, part.where)[0]
+def _may_meet(one: KeyPart | None, other: KeyPart | None) -> bool:
+    """Whether two keys can begin alike, so that a query for the one may find the other."""
+    first, second = (
+        "" if part is None or part.template is None else part.template.prefix({}, part.where)[0]
+        for part in (one, other)
+    )
+    return first.startswith(second) or second.startswith(first)
 
 
 def _same_keys(one: Any, other: Any) -> bool:

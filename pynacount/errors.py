@@ -50,6 +50,10 @@ class OutcomeUnknown(PynacountError):
     """
 
 
+class CheckFailed(PynacountError):
+    """The condition that ``tx.check()`` put on a transaction did not hold; nothing was written."""
+
+
 class UncountedWrite(PynacountError):
     """A write that would change a tally, or what is counted in it, behind the counting's back."""
 

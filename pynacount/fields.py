@@ -15,7 +15,7 @@ from pynacount.amounts import Amount, stored_amount
 from pynacount.contributions import Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
-from pynacount.reading import read_tallies, read_tally
+from pynacount.tallies.reading import read_tallies, read_tally
 from pynacount.tallies.seeding import seed
 
 if TYPE_CHECKING:

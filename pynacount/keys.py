@@ -60,6 +60,7 @@ class KeyTemplate:
         literals = "".join(part for part in parts if isinstance(part, str))
         if delimiter is None:
             delimiter = "".join(dict.fromkeys(c for c in literals if not c.isalnum())) or DEFAULT_DELIMITER
+        _check_texts(text, literals, delimiter, escape, max_bytes)
         for left, between, right in zip(parts, parts[1:], (*parts[2:], ""), strict=False):
             separator = between if isinstance(between, str) and isinstance(right, Variable) else None
             adjacent = isinstance(between, Variable)
@@ -80,7 +81,7 @@ class KeyTemplate:
             pattern=_pattern(parts, delimiter, escape),
             variables=variables,
             names=tuple(variable.name for variable in variables),
-            _escapes={ord(c): f"%{ord(c):02X}" for c in delimiter + "%"},
+            _escapes={ord(c): "".join(f"%{byte:02X}" for byte in c.encode()) for c in delimiter + "%"},
         )
 
     def render(self, values: Mapping[str, Any], where: str) -> str:
@@ -100,6 +101,10 @@ class KeyTemplate:
                 return text, False
         return text, True
 
+    def renamed(self, names: Mapping[str, str]) -> tuple[str | Variable, ...]:
+        """The parts, with the variables under other names: the same keys, as another model speaks of them."""
+        return tuple(p if isinstance(p, str) else Variable(names.get(p.name, p.name), p.is_int) for p in self.parts)
+
     def parse(self, key: str) -> dict[str, Any] | None:
         """The variables of a key, or None if the key does not follow the template."""
         match = self.pattern.fullmatch(key)
@@ -113,9 +118,9 @@ class KeyTemplate:
             elif not self.escape:
                 values[variable.name] = raw
             else:
-                values[variable.name] = unquote(raw, errors="strict")
+                values[variable.name] = unquote(raw, errors="replace")
                 if values[variable.name].translate(self._escapes) != raw:
-                    return None  # a second spelling of the same id: not a key of ours
+                    return None  # bytes that are no text, or a second spelling of the same id: not a key of ours
         return values
 
     def _text(self, variable: Variable, values: Mapping[str, Any], where: str) -> str:
@@ -127,8 +132,8 @@ class KeyTemplate:
                 f"{', '.join(sorted(values)) or 'nothing'} was given"
             ) from None
         if variable.is_int:
-            if isinstance(value, int) and not isinstance(value, bool):
-                return str(value)
+            if type(value) is int or (isinstance(value, int) and not isinstance(value, bool)):
+                return self._digits(variable, int(value), where)
             raise KeyTemplateError(f"{where}: {variable.name}={value!r} must be an int: the key is {self.text!r}")
         if not isinstance(value, str):
             hint = f"; write {{{variable.name}:int}} in the template to key by numbers" if type(value) is int else ""
@@ -138,6 +143,14 @@ class KeyTemplate:
         if value.isalnum() and value.isascii():
             return value
         return self._checked_id(variable, value, where)
+
+    def _digits(self, variable: Variable, value: int, where: str) -> str:
+        if value.bit_length() > self.max_bytes * 4:  # more digits than any key; Python may refuse to write them
+            raise KeyTemplateError(
+                f"{where}: {variable.name} is an int of {value.bit_length()} bits; DynamoDB takes keys of "
+                f"{self.max_bytes} bytes"
+            )
+        return str(value)
 
     def _checked_id(self, variable: Variable, value: str, where: str) -> str:
         if not value:
@@ -189,7 +202,9 @@ def _split(text: str) -> tuple[str | Variable, ...]:
     except ValueError as error:
         raise KeyTemplateError(f"key template {text!r}: {error}") from error
     for literal, name, spec, conversion in fields:
-        if literal:
+        if literal and parts and isinstance(parts[-1], str):
+            parts[-1] += literal  # the two sides of a doubled brace
+        elif literal:
             parts.append(literal)
         if name is None:
             continue
@@ -205,6 +220,23 @@ def _split(text: str) -> tuple[str | Variable, ...]:
         if isinstance(part, Variable) and kinds.setdefault(part.name, part.is_int) != part.is_int:
             raise KeyTemplateError(f"key template {text!r}: {part.name} is an int in one place and a str in another")
     return tuple(parts)
+
+
+def _check_texts(text: str, literals: str, delimiter: str, escape: bool, max_bytes: int) -> None:
+    try:
+        size = len(literals.encode())
+        delimiter.encode()
+    except UnicodeEncodeError:
+        raise KeyTemplateError(f"key template {text!r} holds a lone surrogate, which UTF-8 cannot carry") from None
+    if size > max_bytes:
+        raise KeyTemplateError(f"key template {text[:40]!r}... is {size} bytes long; DynamoDB takes {max_bytes}")
+    if found := next((c for c in delimiter if c.isalnum()), None):
+        raise KeyTemplateError(f"key template {text!r}: {found!r} cannot be a delimiter; use punctuation such as '#'")
+    if escape and "%" in delimiter:
+        raise KeyTemplateError(
+            f"key template {text!r}: '%' cannot be a delimiter together with escape=True, which writes a '%' of its "
+            f"own; use other punctuation such as '#'"
+        )
 
 
 def _pattern(parts: tuple[str | Variable, ...], delimiters: str, escape: bool) -> re.Pattern[str]:

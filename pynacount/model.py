@@ -12,15 +12,17 @@ from typing_extensions import Self
 
 from pynacount.contributions import Contribution
 from pynacount.declaration import Counting
-from pynacount.deleting import delete
-from pynacount.errors import CounterTypeError, KeyTemplateError, UncountedWrite
+from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
 from pynacount.fields import CounterField
-from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.steps import Item
-from pynacount.writing import Discard, Edit, Save, perform, plan_of
+from pynacount.writing.deleting import delete
+from pynacount.writing.discarding import Discard
+from pynacount.writing.editing import Edit
+from pynacount.writing.performing import perform, plan_of, update
+from pynacount.writing.saving import Save
 
 _M = TypeVar("_M", bound="CountedModel")
 
@@ -34,7 +36,10 @@ class KeyVariable:
     def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is None:
             return self
-        return instance.key_variables()[self.name]
+        variables = instance.key_variables()
+        if self.name not in variables:  # a subclass declared other keys
+            raise AttributeError(f"{type(instance).__name__} has no key variable {self.name!r}")
+        return variables[self.name]
 
     def __set__(self, instance: Any, value: object) -> None:
         raise AttributeError(
@@ -64,7 +69,21 @@ class CountedModelMeta(MetaModel):
         counting.compile()
         for variable in counting.variables:
             if variable not in self.get_attributes():  # type: ignore[attr-defined]
+                _refuse_hidden(self, variable)
                 type.__setattr__(self, variable, KeyVariable(variable))
+
+
+def _refuse_hidden(model: type, variable: str) -> None:
+    hidden = getattr(model, variable, None)
+    if variable in _ARGUMENTS or (hidden is not None and not isinstance(hidden, KeyVariable)):
+        raise DeclarationError(
+            f"{model.__name__}: the key variable {variable!r} would hide {model.__name__}.{variable}; give it another "
+            f"name, such as {{{model.__name__.lower()}_{variable}}}"
+        )
+
+
+_ARGUMENTS = frozenset({"self", "cls", "hash_key", "range_key", "consistent_read", "attributes_to_get"})
+"""Names that the constructor and ``get()`` take for themselves."""
 
 
 class CountedModel(Model, metaclass=CountedModelMeta):
@@ -79,7 +98,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
     def __init__(
         self, hash_key: Any = None, range_key: Any = None, _user_instantiated: bool = True, **attributes: Any
     ) -> None:
-        self.stored_item: Item | None = None
+        self._stored_item: Item | None = None
         if not _user_instantiated:
             super().__init__(hash_key, range_key, _user_instantiated=False, **attributes)
             return
@@ -136,16 +155,6 @@ class CountedModel(Model, metaclass=CountedModelMeta):
             self.__dict__["_key_variables"] = found
         return found
 
-    @property
-    def item_key(self) -> ItemKey:
-        """The item's primary key."""
-        return self._counting.key_of_instance(self)
-
-    @property
-    def model(self) -> type[Self]:
-        """The class of the item."""
-        return type(self)
-
     # -- reading
 
     @classmethod
@@ -196,13 +205,13 @@ class CountedModel(Model, metaclass=CountedModelMeta):
             raise CounterTypeError(
                 f"{error.msg} (item {shown}); remove the attribute, and it is seeded from the children that are there"
             ) from None
-        instance.stored_item = data
+        instance._stored_item = data
         return instance
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
         """Take over a raw item that was just read."""
         super().deserialize(attribute_values)
-        self.stored_item = attribute_values
+        self._stored_item = attribute_values
         self.__dict__.pop("_key_variables", None)
 
     # -- writing
@@ -232,14 +241,15 @@ class CountedModel(Model, metaclass=CountedModelMeta):
     ) -> Any:
         """PynamoDB's update, on an item that must exist.
 
+        What could not be sent twice (an ``add``, a condition, a version) goes as a transaction of its own, at twice
+        the write units, so that a retry never does it twice.
+
         Raises :class:`UncountedWrite` for an action on a tally, or on an attribute that the item counts by.
         """
         if not isinstance(actions, list) or not actions:
             raise TypeError("the value of `actions` is expected to be a non-empty list")
         intent = Edit(self, actions, condition, add_version_condition)
-        data = self._counting.driver(f"{type(self).__name__}.update").run(
-            perform([intent], {"ReturnValues": "ALL_NEW"})
-        )
+        data = self._counting.driver(f"{type(self).__name__}.update").run(update(intent))
         if "Attributes" in data:
             self.deserialize(data["Attributes"])
         return data

@@ -6,12 +6,13 @@ database. Each write says who *claims* it: whoever put a guard on it also reads 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from pynacount.amounts import Amount, stored_amount
+from pynacount.amounts import Amount, negative, plus, stored_amount
 from pynacount.errors import PlanError
 from pynacount.expressions import (
     ZERO,
@@ -140,15 +141,19 @@ class Plan:
     def request(self) -> dict[str, Any]:
         """The exact argument of boto3's ``transact_write_items`` (or of :attr:`operation`, for one write alone).
 
-        The ``ClientRequestToken`` is added when it is sent: one for each logical operation.
+        The ``ClientRequestToken`` is added when it is sent: one for each logical operation. The request is the
+        caller's own to change.
         """
+        return copy.deepcopy(self._request())
+
+    def _request(self) -> dict[str, Any]:
         if self.operation != "TransactWriteItems":
             return self.writes[0].request()
         return {"TransactItems": [{_TRANSACT_NAMES[type(write)]: write.request()} for write in self.writes]}
 
     def send(self) -> Send:
         """The step that commits this plan."""
-        return Send(self.operation, self.request())
+        return Send(self.operation, self._request())
 
     def cost(self, stored: Mapping[ItemKey, int] | None = None) -> Cost:
         """What the plan consumes, in capacity units, when it succeeds at its first try.
@@ -208,7 +213,7 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
     others: dict[Any, Action] = {}
     for action in first.actions + second.actions:
         if isinstance(action, Add):
-            adds[action.name] = adds.get(action.name, 0) + action.amount
+            adds[action.name] = plus(adds.get(action.name, 0), action.amount)
             continue
         name = getattr(action, "name", action)
         if name in others:
@@ -225,7 +230,7 @@ def _put_counted(put: Put, update: Update) -> Put:
             raise PlanError(
                 f"the item {put.key} is saved and updated in one transaction; save it once, with all values"
             )
-        item[action.name] = {"N": str(stored_amount(item[action.name]["N"]) + action.amount)}
+        item[action.name] = {"N": str(plus(stored_amount(item[action.name]["N"]), action.amount))}
     return Put(put.key, item, put.claims)
 
 
@@ -239,7 +244,7 @@ def _delete_counted(delete: Delete, update: Update) -> Delete:
         guards: list[Guard] = []
         for guard in claim.guards:
             if isinstance(guard, Same) and guard.value == ZERO and guard.name in moved:
-                guard = Same(guard.name, {"N": str(-moved[guard.name])})
+                guard = Same(guard.name, {"N": str(negative(moved[guard.name]))})
             guards.append(guard)
         claims.append(replace(claim, guards=tuple(guards)))
     return Delete(delete.key, tuple(claims))

@@ -13,11 +13,11 @@ class Ref:
     Equal refs name the same item; a ref can be a dictionary's key.
     """
 
-    __slots__ = ("_variables", "item_key", "model")
+    __slots__ = ("_item_key", "_model", "_variables")
 
     def __init__(self, model: Any, item_key: ItemKey, variables: dict[str, Any]) -> None:
-        self.model = model
-        self.item_key = item_key
+        self._model = model
+        self._item_key = item_key
         self._variables = variables
 
     def key_variables(self) -> dict[str, Any]:
@@ -27,19 +27,19 @@ class Ref:
     def __getattr__(self, name: str) -> Any:
         if name in self._variables:
             return self._variables[name]
-        counted_set = self.model._counting.sets_by_name.get(name)
+        counted_set = self._model._counting.sets_by_name.get(name)
         if counted_set is not None:
-            return counted_set.__get__(self, self.model)
+            return counted_set.__get__(self, self._model)
         raise AttributeError(
-            f"a ref of {self.model.__name__} has read nothing, so it has no {name!r}; read the item with "
-            f"{self.model.__name__}.get({', '.join(f'{n}={v!r}' for n, v in self._variables.items())})"
+            f"a ref of {self._model.__name__} has read nothing, so it has no {name!r}; read the item with "
+            f"{self._model.__name__}.get({', '.join(f'{n}={v!r}' for n, v in self._variables.items())})"
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Ref) and other.model is self.model and other.item_key == self.item_key
+        return isinstance(other, Ref) and other._model is self._model and other._item_key == self._item_key
 
     def __hash__(self) -> int:
-        return hash(self.item_key)
+        return hash(self._item_key)
 
     def __repr__(self) -> str:
-        return f"{self.model.__name__}.ref({', '.join(f'{n}={v!r}' for n, v in self._variables.items())})"
+        return f"{self._model.__name__}.ref({', '.join(f'{n}={v!r}' for n, v in self._variables.items())})"

@@ -10,7 +10,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import NUMBER
 from pynamodb.indexes import GlobalSecondaryIndex, Index
 
-from pynacount.amounts import Amount, amount
+from pynacount.amounts import Amount, amount, plus
 from pynacount.contributions import NOTHING, Contribution, Source
 from pynacount.errors import AlreadyCounted, CounterTypeError, DeclarationError, KeyTemplateError, NotCounted
 from pynacount.expressions import Names
@@ -122,7 +122,7 @@ class CountedIn:
         read += self._compile_when(attributes)
         read += self._compile_amount(attributes)
         for name in self.reads:
-            if name not in attributes:
+            if name not in known:
                 raise DeclarationError(f"{self.label}: reads={name!r} is no attribute of {self.owner.__name__}")
         self.read_names = tuple(dict.fromkeys(name for name in (*read, *self.reads) if name not in schema.variables))
         self.read_attributes = tuple(attributes[name].attr_name for name in self.read_names)
@@ -141,9 +141,16 @@ class CountedIn:
     def _same_template(self, ours: Any, theirs: Any) -> bool:
         return (
             ours.template is not None
-            and ours.template == theirs.template
-            and all(self.from_child[name] == name for name in theirs.variables)
+            and theirs.template is not None
+            and ours.template.parts == theirs.template.renamed(self.from_child)
+            and ours.template.escape == theirs.template.escape
         )
+
+    def _same_partition(self) -> bool:
+        ours, theirs = self.child_schema.hash, self.parent_schema.hash
+        if ours.template is None and theirs.template is None:
+            return self.from_child[theirs.name] == ours.name
+        return self._same_template(ours, theirs)
 
     def _compile_when(self, attributes: Mapping[str, Attribute[Any]]) -> list[str]:
         if self.when is None:
@@ -188,9 +195,7 @@ class CountedIn:
 
     def _check_place(self) -> None:
         ours = self.child_schema
-        in_partition = ours.table == self.parent_schema.table and self._same_template(
-            ours.hash, self.parent_schema.hash
-        )
+        in_partition = ours.table == self.parent_schema.table and self._same_partition()
         if in_partition and (ours.range is None or ours.range.template is None or not self._literal_prefix()):
             raise DeclarationError(
                 f"{self.label}: the children lie in their parent's partition, so their sort key must tell them from "
@@ -524,4 +529,7 @@ class BoundSet(Generic[C]):
         counter = self._set.find_counter()
         if values.get(counter.name) is None:
             return  # it was not there to be read
-        values[counter.name] += moved.get((counter.tally, self._key()), 0)
+        key = self._key()
+        for (tally, parent), number in moved.items():
+            if parent == key and tally.attr_name == counter.attr_name:
+                values[counter.name] = plus(values[counter.name], number)

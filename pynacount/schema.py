@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, NumberAttribute, UnicodeAttribute
 
-from pynacount.errors import KeyTemplateError
+from pynacount.amounts import Amount, amount
+from pynacount.errors import CounterTypeError, KeyTemplateError
 from pynacount.keys import ItemKey, KeyTemplate
 
 
@@ -45,6 +46,8 @@ class KeyPart:
         """The value's DynamoDB type and serialized form."""
         if self.template is not None:
             return "S", value
+        if isinstance(self.attribute, NumberAttribute):
+            return self.attribute.attr_type, str(self._number(value))  # 5 and 5.0 are one key
         return self.attribute.attr_type, self.attribute.serialize(value)
 
     def read(self, value: Any) -> dict[str, Any]:
@@ -56,11 +59,19 @@ class KeyPart:
             raise KeyTemplateError(f"{self.where}: the key {value!r} does not follow {self.template.text!r}")
         return found
 
+    def _number(self, value: Any) -> Amount:
+        try:
+            return amount(value, self.where)
+        except CounterTypeError as error:
+            raise KeyTemplateError(f"{self.where}: {value!r} is no key value: {error.msg}") from None
+
     def _plain(self, value: Any) -> Any:
-        if self.attribute.attr_type != "S":
-            if isinstance(value, bool) or value is None:
-                raise KeyTemplateError(f"{self.where}: {value!r} is no key value")
-            return value
+        if isinstance(self.attribute, NumberAttribute):
+            return self._number(value)
+        if value is None:
+            raise KeyTemplateError(f"{self.where}: {value!r} is no key value")
+        if self.attribute.attr_type != "S" or not isinstance(self.attribute, UnicodeAttribute):
+            return value  # checked by the attribute's own serialize()
         if not isinstance(value, str) or not value:
             raise KeyTemplateError(f"{self.where}: the key must be a str of at least one character, not {value!r}")
         try:

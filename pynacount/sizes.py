@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 WRITE_UNIT_BYTES = 1024
@@ -37,7 +38,7 @@ def value_size(value: Mapping[str, Any]) -> int:
         case "S":
             return len(content.encode())
         case "N":
-            digits = content.lstrip("-").replace(".", "").strip("0")
+            digits = "".join(map(str, Decimal(content).as_tuple().digits)).strip("0")
             return (len(digits) + 1) // 2 + 1 + int(content.startswith("-"))
         case "B":
             return len(bytes(content))

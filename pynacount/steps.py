@@ -50,15 +50,13 @@ class Reason:
 class Refusal:
     """A definite *no*: nothing of the request was written.
 
-    ``reasons`` runs parallel to the writes of the request; a write without fault has None.
-    ``after_unknown`` says that an earlier try of the same request got no answer, so that a refused
-    single-item write may be refused because of its own first try.
+    ``reasons`` runs parallel to the writes of the request; a write without fault has None. There are none where the
+    request as a whole was found invalid.
     """
 
     code: str
     reasons: tuple[Reason | None, ...]
     message: str = ""
-    after_unknown: bool = False
 
 
 Answer: TypeAlias = dict[str, Any] | Refusal

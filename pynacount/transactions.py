@@ -14,7 +14,11 @@ from pynacount.errors import PlanError
 from pynacount.model import CountedModel
 from pynacount.plan import Plan
 from pynacount.refs import Ref
-from pynacount.writing import Discard, Edit, Intent, Save, Verify, perform, plan_of
+from pynacount.writing.discarding import Discard
+from pynacount.writing.editing import Edit, Verify
+from pynacount.writing.intents import Intent
+from pynacount.writing.performing import perform, plan_of
+from pynacount.writing.saving import Save
 
 
 class Transaction:
@@ -50,7 +54,7 @@ class Transaction:
 
     def check(self, item: CountedModel, condition: Condition) -> None:
         """Let the transaction pass only if the condition holds for the item; an instance or a ``ref``."""
-        model: Any = item.model
+        model: Any = _model_of(item)
         self._add(item, Verify(model.__name__, model._counting.key_of(item), condition))
 
     def plan(self) -> Plan:
@@ -58,7 +62,7 @@ class Transaction:
         return plan_of(self._intents)
 
     def _add(self, item: Any, intent: Intent) -> None:
-        self._first = self._first or item.model
+        self._first = self._first or _model_of(item)
         self._intents.append(intent)
 
     def __enter__(self) -> Self:
@@ -67,8 +71,9 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._intents:
-            self._first._counting.driver("transaction").run(perform(self._intents))
+        intents, self._intents = self._intents, []
+        if kind is None and intents:
+            self._first._counting.driver("transaction").run(perform(intents))
 
 
 def transaction() -> Transaction:
@@ -80,6 +85,10 @@ def transaction() -> Transaction:
     return Transaction()
 
 
+def _model_of(item: Any) -> Any:
+    return item._model if isinstance(item, Ref) else type(item)
+
+
 def _refuse_ref(item: Any, verb: str) -> None:
     if isinstance(item, Ref):
-        raise TypeError(f"tx.{verb}({item!r}): give an instance, {item.model.__name__}(...), not a ref")
+        raise TypeError(f"tx.{verb}({item!r}): give an instance, {item._model.__name__}(...), not a ref")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pynacount.writing import Uncounted, uncounted_block
+from pynacount.writing.blocks import Uncounted, uncounted_block
 
 
 @contextmanager

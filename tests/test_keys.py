@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
@@ -90,7 +90,6 @@ class TestBothWays:
     def test_digits_in_a_str_variable_stay_a_str(self) -> None:
         assert parse("N#{n}", "N#007") == {"n": "007"}
 
-    @pytest.mark.xfail(reason="str() of an int that is an enum's member is its name")
     def test_an_int_enum_is_keyed_by_its_number(self) -> None:
         class Level(int, enum.Enum):
             LOW = 1
@@ -111,7 +110,14 @@ SHAPES = (
     "{a}{{{b}}}{c}",
     "{a}\ud7ff{b}-",
 )
-SHAPES_WITH_INTS = ("{a}#{n:int}", "{n:int}#{a}", "{n:int}-{m:int}", "{n:int}#{m:int}#{n:int}", "T{n:int}.{a}0", "{a}-{n:int}1")
+SHAPES_WITH_INTS = (
+    "{a}#{n:int}",
+    "{n:int}#{a}",
+    "{n:int}-{m:int}",
+    "{n:int}#{m:int}#{n:int}",
+    "T{n:int}.{a}0",
+    "{a}-{n:int}1",
+)
 
 NASTY = st.text(alphabet=st.sampled_from("#|:%/.·-x0123B{}\\"), min_size=1, max_size=5)
 IDS = st.one_of(NASTY, st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=5))
@@ -124,11 +130,8 @@ def values_for(draw: st.DrawFn, template: KeyTemplate) -> dict[str, Any]:
 
 
 @st.composite
-def a_template_and_two_sets(
-    draw: st.DrawFn, escape: bool
-) -> tuple[KeyTemplate, tuple[dict[str, Any], dict[str, Any]]]:
-    # A delimiter beyond ASCII is percent-encoded wrongly: see test_a_delimiter_beyond_ascii_is_encoded_too.
-    shapes = [shape for shape in SHAPES + SHAPES_WITH_INTS if not escape or shape.isascii()]
+def a_template_and_two_sets(draw: st.DrawFn, escape: bool) -> tuple[KeyTemplate, tuple[dict[str, Any], dict[str, Any]]]:
+    shapes = [shape for shape in SHAPES + SHAPES_WITH_INTS if not escape or "%" not in shape]
     template = KeyTemplate.compile(draw(st.sampled_from(shapes)), escape=escape)
     return template, (draw(values_for(template)), draw(values_for(template)))
 
@@ -153,21 +156,18 @@ class TestBijection:
         assert [template.parse(key) for key in keys] == [one, other]
         assert (keys[0] == keys[1]) == (one == other)
 
+    @settings(max_examples=500)
     @given(st.sampled_from(SHAPES + SHAPES_WITH_INTS), st.text(alphabet="#|:/.·-xX0123ABT{}", max_size=12))
     def test_a_key_that_is_read_renders_to_itself(self, shape: str, key: str) -> None:
         template = KeyTemplate.compile(shape)
         values = template.parse(key)
-        assume(values is not None)
-        assert values is not None
-        assert template.render(values, "Place.pk") == key
+        if values is not None:
+            assert template.render(values, "Place.pk") == key
 
     @given(st.text(alphabet="#%012345ABCDEFabcdef", max_size=8))
     def test_an_escaped_key_that_is_read_renders_to_itself(self, raw: str) -> None:
         template = KeyTemplate.compile("T#{a}", escape=True)
-        try:
-            values = template.parse(f"T#{raw}")
-        except UnicodeDecodeError:
-            assume(False)  # see test_a_foreign_key_with_a_percent_sign_is_not_of_the_template
+        values = template.parse(f"T#{raw}")
         if values is not None:
             assert template.render(values, "Place.pk") == f"T#{raw}"
 
@@ -211,10 +211,10 @@ class TestTemplates:
         with pytest.raises(KeyTemplateError):
             template.render({"a": "x#y"}, "Place.pk")
 
-    def test_a_letter_as_delimiter_is_kept_out_of_ids(self) -> None:
-        template = KeyTemplate.compile("P#{a}x{b}", delimiter="#x")
-        with pytest.raises(KeyTemplateError):
-            template.render({"a": "1x2", "b": "3"}, "Place.pk")
+    @pytest.mark.parametrize("delimiter", ["x", "#x", "0", "é"])
+    def test_a_letter_or_digit_cannot_be_a_delimiter(self, delimiter: str) -> None:
+        with pytest.raises(KeyTemplateError, match="use punctuation"):
+            KeyTemplate.compile("P#{a}#x0é{b}", delimiter=delimiter)
 
     @pytest.mark.parametrize("delimiter", ["0", "1-"])
     def test_a_digit_cannot_delimit_ints(self, delimiter: str) -> None:
@@ -296,7 +296,6 @@ class TestBadIds:
         with pytest.raises(KeyTemplateError, match=str(MAX_RANGE_BYTES)):
             Place.ref(city="Ulm", street="x" * (MAX_RANGE_BYTES - 5), number=1)
 
-    @pytest.mark.xfail(reason="str() of an int of over 4300 digits raises a plain ValueError")
     def test_an_int_too_long_for_a_key_is_refused_as_such(self) -> None:
         with pytest.raises(PynacountError):
             Place.ref(city="Ulm", street="Main", number=10**5000)
@@ -314,10 +313,7 @@ class TestEscape:
 
     @pytest.mark.parametrize("key", ["T#%41", "T#%c3", "T#%2f", "T#a%2", "T#%", "T#%zz", "T#a%23b%2g"])
     def test_a_second_spelling_of_an_id_is_not_read(self, key: str) -> None:
-        try:
-            assert KeyTemplate.compile("T#{a}", escape=True).parse(key) is None
-        except UnicodeDecodeError:
-            pytest.xfail("see test_a_foreign_key_with_a_percent_sign_is_not_of_the_template")
+        assert KeyTemplate.compile("T#{a}", escape=True).parse(key) is None
 
     def test_a_foreign_key_with_a_percent_sign_is_not_of_the_template(self) -> None:
         assert KeyTemplate.compile("T#{a}", escape=True).parse("T#%FF") is None
@@ -328,14 +324,9 @@ class TestEscape:
         value = f"x{delimiter}y"
         assert template.parse(template.render({"a": value}, "Place.pk")) == {"a": value}
 
-    @pytest.mark.parametrize("delimiter", ["2", "5", "3"])
-    def test_a_hex_digit_as_delimiter_is_refused_or_works(self, delimiter: str) -> None:
-        try:
-            template = KeyTemplate.compile(f"T#{{a}}{delimiter}{{b}}", escape=True, delimiter=delimiter)
-        except KeyTemplateError:
-            return
-        values = {"a": f"x{delimiter}#%", "b": "y"}
-        assert template.parse(template.render(values, "Place.pk")) == values
+    def test_a_percent_sign_cannot_be_a_delimiter_when_it_escapes(self) -> None:
+        with pytest.raises(KeyTemplateError, match="escape=True"):
+            KeyTemplate.compile("%{a}%{b}", escape=True)
 
     @pytest.mark.parametrize("bad", ["", 5, "a\ud800"])
     def test_what_no_encoding_can_mend_is_refused(self, bad: Any) -> None:
@@ -396,7 +387,9 @@ class TestPlainKeys:
         nr = NumberAttribute(range_key=True)
 
     def test_a_plain_key_is_its_own_variable(self) -> None:
-        assert self.Plain.ref(name="a", nr=5).item_key == ItemKey("KeysPlain", ("name", "nr"), (("S", "a"), ("N", "5")))
+        assert self.Plain.ref(name="a", nr=5)._item_key == ItemKey(
+            "KeysPlain", ("name", "nr"), (("S", "a"), ("N", "5"))
+        )
 
     @pytest.mark.parametrize("bad", ["", 5, None, b"a", "\ud800", "é" * 1025])
     def test_a_bad_plain_key_is_refused(self, bad: Any) -> None:
@@ -405,8 +398,6 @@ class TestPlainKeys:
 
     @pytest.mark.parametrize("bad", [True, None, "5", float("nan"), float("inf")])
     def test_a_number_key_takes_nothing_but_numbers(self, bad: Any) -> None:
-        if not (bad is None or isinstance(bad, bool)):
-            pytest.xfail("a number key takes anything that json can write")
         with pytest.raises(KeyTemplateError, match=re.escape("Plain.nr")):
             self.Plain.ref(name="a", nr=bad)
 

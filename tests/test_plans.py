@@ -236,7 +236,7 @@ class TestCost:
 
     def test_the_size_of_the_parent_as_it_is_stored_counts(self) -> None:
         plan = a_like().plan_save()
-        parent = Post.ref(post_id="a91f").item_key
+        parent = Post.ref(post_id="a91f")._item_key
         assert plan.cost({parent: 1025}).wcu == 2 + 4
         assert plan.cost({parent: 10 * 1024}).wcu == 2 + 20
 

@@ -412,7 +412,7 @@ class TestTheDeadline:
         injector.next(*[Fault.CONFLICT] * 1000)
         with pytest.raises(CounterContention, match=rf"within {seconds:g} s \(TransactionConflict\)"):
             post.likes.add(user_id="u")
-        assert seconds / 2 < clock.now - start <= seconds
+        assert 0 < clock.now - start <= seconds
 
     def test_a_deadline_of_nothing_still_tries_once(
         self, post: Any, injector: FaultInjector, monkeypatch: pytest.MonkeyPatch
@@ -461,7 +461,7 @@ class TestTheDeadline:
 
 
 class TestSingleItemWrites:
-    """They have no token, so the item itself tells whether an unanswered try landed."""
+    """What can be sent twice goes plain; what would be refused or done again goes under a token."""
 
     @pytest.mark.parametrize("fault", ALL_FAULTS)
     def test_a_new_post_is_saved(self, injector: FaultInjector, fault: Fault) -> None:
@@ -474,7 +474,7 @@ class TestSingleItemWrites:
     def test_a_new_post_that_is_liked_before_the_retry_keeps_its_like(
         self, injector: FaultInjector, clock: Clock
     ) -> None:
-        injector.next(Fault.LOST_RESPONSE, operation="PutItem")
+        injector.next(Fault.LOST_RESPONSE)
         clock.meanwhile.append(lambda: Post.ref(post_id="b").likes.add(user_id="u"))
         Post(post_id="b", body="hi").save()
         stored = Post.get(post_id="b")
@@ -489,7 +489,7 @@ class TestSingleItemWrites:
     def test_a_new_page_with_a_version_that_is_joined_before_the_retry_is_saved(
         self, injector: FaultInjector, clock: Clock
     ) -> None:
-        injector.next(Fault.LOST_RESPONSE, operation="PutItem")
+        injector.next(Fault.LOST_RESPONSE)
         clock.meanwhile.append(lambda: Page.ref(page_id="b").fans.add(user_id="u"))
         page = Page(page_id="b", body="hi")
         page.save()
@@ -498,7 +498,7 @@ class TestSingleItemWrites:
     def test_a_new_post_under_a_condition_that_is_liked_before_the_retry_is_saved(
         self, injector: FaultInjector, clock: Clock
     ) -> None:
-        injector.next(Fault.LOST_RESPONSE, operation="PutItem")
+        injector.next(Fault.LOST_RESPONSE)
         clock.meanwhile.append(lambda: Post.ref(post_id="b").likes.add(user_id="u"))
         Post(post_id="b", body="hi").save(Post.pk.does_not_exist())
         assert Post.get(post_id="b").like_tally == 1
@@ -536,9 +536,7 @@ class TestSingleItemWrites:
         page.save()
         assert (page.version, Page.get(page_id="a").version, Page.get(page_id="a").body) == (3, 3, "newer")
 
-    def test_an_edit_that_landed_is_never_said_not_to_have_been_written(
-        self, injector: FaultInjector, clock: Clock
-    ) -> None:
+    def test_an_edit_that_landed_is_told_so_whatever_came_after(self, injector: FaultInjector, clock: Clock) -> None:
         def someone_else() -> None:
             other = Page.get(page_id="a")
             assert other.body == "mine"
@@ -547,10 +545,11 @@ class TestSingleItemWrites:
 
         mine = Page.get(page_id="a")
         mine.body = "mine"
-        injector.next(Fault.LOST_RESPONSE, operation="UpdateItem")
+        injector.next(Fault.LOST_RESPONSE, operation="TransactWriteItems")
         clock.meanwhile.append(someone_else)
-        with pytest.raises(OutcomeUnknown):
-            mine.save()
+        mine.save()
+        stored = Page.get(page_id="a")
+        assert (mine.version, stored.version, stored.body) == (2, 3, "theirs")
 
     def test_update_under_a_condition_that_it_ends_itself_answers_as_the_first(self, injector: FaultInjector) -> None:
         injector.next(Fault.LOST_RESPONSE)

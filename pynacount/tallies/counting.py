@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pynacount.amounts import Amount
+from pynacount.amounts import Amount, plus, times
 from pynacount.contributions import Source, Tally
 from pynacount.errors import CounterNotSeeded
 from pynacount.keys import ItemKey
@@ -22,7 +22,7 @@ def count(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amou
             found, children = yield from _count_twice(tally, source, key, limit)
         else:
             found, children = yield from _count_one(tally, source, key, limit)
-        total += found
+        total = plus(total, found)
         seen += children
         if limit is not None and seen > limit:
             raise CounterNotSeeded(too_many(tally, key, limit))
@@ -53,13 +53,13 @@ def _count_one(tally: Tally, source: Source, key: ItemKey, limit: int | None) ->
         assert not isinstance(answer, Refusal)
         if source.each is not None:
             children += answer["Count"]
-            total += source.each * answer["Count"]
+            total = plus(total, times(source.each, answer["Count"]))
         else:
             for item in answer["Items"]:
                 found = source.amount(item, key)
                 if found is not None:
                     children += 1
-                    total += found
+                    total = plus(total, found)
         start = answer.get("LastEvaluatedKey")
         if not start or (limit is not None and children > limit):
             return total, children

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pynacount.amounts import Amount, stored_amount
+from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
 from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Absent, Exists, Guard, Same, Set
+from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
@@ -33,7 +35,7 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
         answer = yield _set_if_unmoved(tally, key, counted, pending)
         if not isinstance(answer, Refusal):
             return counted
-        if answer.code != "ConditionalCheckFailedException":
+        if answer.code != REFUSED:
             raise PynacountError(f"{tally.label} of the parent {key} could not be seeded: {answer.message}")
         # Seeded, closed, deleted, or written to uncounted meanwhile: look again.
 
@@ -50,9 +52,7 @@ def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, pending: dict[s
 
 def read(key: ItemKey, *, about: str) -> Protocol[Item]:
     """The item, by a consistent read. Raises :class:`ParentMissing` where there is none."""
-    answer = yield Send("GetItem", {"TableName": key.table, "Key": key.wire(), "ConsistentRead": True})
-    assert not isinstance(answer, Refusal)
-    item: Item | None = answer.get("Item")
+    item = yield from read_item(key)
     if not item:
         raise ParentMissing(missing(about, key))
     return item

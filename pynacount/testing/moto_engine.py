@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, ClassVar
 from unittest import mock
+from urllib.parse import urlsplit
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.httpsession import URLLib3Session
@@ -97,12 +98,16 @@ def _answered_by(stubber: Callable[..., AWSResponse | None]) -> Callable[[URLLib
     """A way to send that asks moto first.
 
     Moto hooks into clients as they are made, so it misses those made before it was imported; their requests would
-    leave for AWS.
+    leave for AWS. What it does not answer is refused: a test or a demo must never reach a real table.
     """
-    send = URLLib3Session.send
 
     def answered(session: URLLib3Session, request: AWSPreparedRequest) -> AWSResponse:
         response = stubber("before-send", request)
-        return send(session, request) if response is None else response
+        if response is None:
+            raise RuntimeError(
+                f"a request to {urlsplit(request.url).netloc} would leave this process: moto stands in for AWS alone. "
+                f"While MotoEngine runs, set no Meta.host, no AWS_ENDPOINT_URL and no host in PynamoDB's settings"
+            )
+        return response
 
     return answered

@@ -95,7 +95,9 @@ class Contender:
 
 def raw_botocore() -> Contender:
     client = botocore.session.get_session().create_client(
-        "dynamodb", REGION, config=Config(parameter_validation=False, retries={"total_max_attempts": 4, "mode": "standard"})
+        "dynamodb",
+        REGION,
+        config=Config(parameter_validation=False, retries={"total_max_attempts": 4, "mode": "standard"}),
     )
     answer_at_once(client)
 
@@ -202,7 +204,9 @@ def main() -> None:
     print()
     for name in ("raw botocore", "hand-written PynamoDB", "hand-written PynamoDB, guarded"):
         pairs = [ours / theirs for ours, theirs in zip(times["pynacount"], times[name], strict=True)]
-        print(f"pynacount / {name:32} {medians['pynacount'] / medians[name]:.3f}  (pair by pair {statistics.median(pairs):.3f})")
+        print(
+            f"pynacount / {name:32} {medians['pynacount'] / medians[name]:.3f}  (pair by pair {statistics.median(pairs):.3f})"
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pynamodb.exceptions import PynamoDBException
@@ -113,7 +113,7 @@ class Local:
 
     __slots__ = (
         "actor", "answer", "children", "crashed", "depth", "error", "finished", "parent", "prepared", "result",
-        "run", "sent", "step", "token", "unanswered", "unknown",
+        "run", "sent", "step", "token",
     )  # fmt: skip
 
     def __init__(self, actor: str, parent: Local | None = None, answer: Answer | None = None) -> None:
@@ -127,8 +127,6 @@ class Local:
         self.prepared: Prepared | None = None
         self.token: Hashable = None
         self.run: _Run | None = None
-        self.unknown = False
-        self.unanswered: Local | None = None
         self.crashed = False
         self.finished = False
         self.result: Any = None
@@ -155,25 +153,12 @@ class _Actor:
 
     def after(self, local: Local, answer: Answer) -> Local:
         """The node that an answer leads to."""
-        # A resent request leaves the generator where it was: its log goes on from the node that first sent it.
-        origin = local.parent if local.unknown and local.parent is not None else local
         key = freeze_answer(answer)
-        child = origin.children.get(key)
+        child = local.children.get(key)
         if child is None:
-            run, origin.run = origin.run or self._replay(origin), None
-            child = origin.children[key] = self._arrive(Local(self.name, origin, answer), run, answer)
+            run, local.run = local.run or self._replay(local), None
+            child = local.children[key] = self._arrive(Local(self.name, local, answer), run, answer)
         return child
-
-    def without_answer(self, local: Local) -> Local:
-        """The node at which the same request is to be sent again."""
-        if local.unknown:
-            return local
-        if local.unanswered is None:
-            again = Local(self.name, local, local.answer)
-            again.step, again.sent, again.prepared, again.token = local.step, local.sent, local.prepared, local.token
-            again.depth, again.unknown = local.depth, True
-            local.unanswered = again
-        return local.unanswered
 
     def _arrive(self, local: Local, run: _Run, answer: Answer | None) -> Local:
         try:
@@ -245,7 +230,7 @@ def freeze_answer(answer: Answer) -> Hashable:
     """What tells one answer from another."""
     if isinstance(answer, Refusal):
         reasons = tuple(reason and (reason.code, freeze(reason.item)) for reason in answer.reasons)
-        return answer.code, reasons, answer.after_unknown
+        return answer.code, reasons
     return freeze(answer)
 
 
@@ -311,8 +296,6 @@ class _Search:
         known = self.memo.get((store, local))
         if known is None:
             after, answer = (store, _NOTHING) if local.prepared is None else store.run(local.prepared, local.token)
-            if local.unknown and isinstance(answer, Refusal):
-                answer = replace(answer, after_unknown=True)
             child = self.actors[index].after(local, answer)
             known = self.memo[store, local] = (self._known(self._settle_in(after, child)), child, answer)
         return known
@@ -347,18 +330,12 @@ class _Search:
                     _Move("crashes before it", index),
                 )
             if state.losses and local.sent is not None and is_write(local.sent) and local.prepared is not None:
-                stuck = _put(places, index, actor.without_answer(local))
+                # It sends the same again, and stands where it stood. (One that never arrived changes nothing at all.)
                 after, answer = store.run(local.prepared, local.token)
-                after = self._known(after)
                 yield (
-                    State(after, stuck, state.crashes, state.losses - 1),
+                    State(self._known(after), places, state.crashes, state.losses - 1),
                     _Move("gets no answer to", index, answer=answer),
                 )
-                if after is not store:
-                    yield (
-                        State(store, stuck, state.crashes, state.losses - 1),
-                        _Move("fails to reach the table with", index),
-                    )
 
     def event(self, before: State, move: _Move) -> Event:
         """A move, told."""

@@ -8,10 +8,13 @@ from typing import Any
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
-from pynacount.deleting import delete
 from pynacount.steps import Protocol
 from pynacount.tallies.seeding import seed
-from pynacount.writing import Discard, Save, Uncounted, perform, uncounted_block
+from pynacount.writing.blocks import Uncounted, uncounted_block
+from pynacount.writing.deleting import delete
+from pynacount.writing.discarding import Discard
+from pynacount.writing.performing import perform
+from pynacount.writing.saving import Save
 
 from .store import Store
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pynacount.errors import AlreadyCounted, NotCounted, ParentMissing, ParentNotEmpty
-from pynacount.writing import Discard, Save
+from pynacount.writing.discarding import Discard
+from pynacount.writing.saving import Save
 
 from .protocols import (
     TABLE,

@@ -211,22 +211,6 @@ def test_a_transaction_under_one_token_counts_once_and_says_so() -> None:
     holds(explore({"a": like("u")}, table(), answered, lost_responses=2))
 
 
-def test_who_takes_a_refusal_after_a_lost_response_for_its_own_success_is_found_out() -> None:
-    def claim(user: str) -> Callable[[], Protocol[bool]]:
-        def protocol() -> Protocol[bool]:
-            answer = yield write(1, "tally = :zero", zero={"N": "0"})
-            return not isinstance(answer, Refusal) or answer.after_unknown
-
-        return protocol
-
-    def one_winner(store: Store, results: Mapping[str, Any], crashed: frozenset[str]) -> str | None:
-        return "two winners" if sum(results.values()) > 1 else None
-
-    actors = {"a": claim("a"), "b": claim("b")}
-    holds(explore(actors, table(), one_winner, lost_responses=0))
-    assert "gets no answer" in fails(explore(actors, table(), one_winner, lost_responses=1, crashes=0))
-
-
 def test_a_count_after_a_fence_misses_what_is_not_visible_yet() -> None:
     told = fails(explore({"liker": like("u"), "repair": fence_and_seed(0)}, table(), exact, crashes=0))
     assert "(table) shows T P LIKE#u" in told

@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
-from pynacount import writing
 from pynacount.steps import Send
+from pynacount.writing import saving
 
 from .explorer import Report, explore
 from .mutations import Guard, all_guards, take_out, without
 from .scenarios import SCENARIOS, Scenario
 
-writing.birth_mark = lambda: 1_000_000  # a search replays its actors, and wants the same requests each time
+saving.birth_mark = lambda: 1_000_000  # a search replays its actors, and wants the same requests each time
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 

@@ -11,16 +11,18 @@ from typing import Any
 
 from pynamodb.expressions.condition import Condition
 
+from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
 from pynacount.declaration import child_page
-from pynacount.errors import NotCounted, ParentNotEmpty
+from pynacount.errors import NotCounted, PynacountError
 from pynacount.expressions import ZERO, Action, Exists, Given, Guard, Remove, Same, Set
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
 from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Refusal, Wait
 from pynacount.tallies.seeding import seed
-from pynacount.writing import Discard, _Gone, discard_parent, perform
+from pynacount.writing.discarding import Discard, Gone
+from pynacount.writing.performing import discard_parent, perform
 
 CHILDREN_A_PAGE = MAX_TRANSACTION_ITEMS - 1
 """Children deleted in one transaction; the last place is the check that the parent is still closed."""
@@ -53,7 +55,7 @@ def _delete(
                 yield from _delete_children(relation, counter.tally, closing.key)
         final = Discard(instance, None, False, closing=True, excluded=excluded)
         return (yield from (perform([final]) if counting.is_child else discard_parent(final)))
-    except _Gone:
+    except Gone:
         return {}  # deleted already, or by another cascade that finished first
 
 
@@ -76,11 +78,13 @@ def _close(closing: Discard) -> Protocol[None]:
         answer = yield send
         if not isinstance(answer, Refusal):
             break
+        if answer.code != REFUSED:
+            raise PynacountError(f"{closing.about} could not be closed for its deletion: {answer.message}")
         item = answer.reasons[0].item if answer.reasons[0] is not None else None
         if item is None:
             if closing.counting.is_child:
                 raise NotCounted(f"{closing.about} is not there, so there was nothing to delete and nothing to count")
-            raise _Gone
+            raise Gone
         if all(tally.closed_name in item for tally in cascades):
             break  # an earlier cascade got this far
         yield from _read_refusal(closing, guards, item)
@@ -122,10 +126,10 @@ def _delete_pass(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol
         children = [child for item in page["Items"] if (child := relation.child(item, parent)) is not None]
         found = found or bool(children)
         if children and _is_plain(relation):
-            yield from _delete_plain([child.item_key for child in children], still_closed)
+            yield from _delete_plain([child._counting.key_of(child) for child in children], still_closed)
         else:
             for child in children:
-                child.stored_item = None  # an index may show it in part, or as it was
+                child._stored_item = None  # an index may show it in part, or as it was
                 try:
                     yield from _delete(child, None, False, frozenset({(tally, parent)}))
                 except NotCounted:
@@ -145,7 +149,4 @@ def _delete_plain(keys: list[ItemKey], still_closed: Check) -> Protocol[None]:
     """Delete up to 99 children, if their parent is still the one that was closed."""
     answer = yield build([*(Delete(key, ()) for key in keys), still_closed]).send()
     if isinstance(answer, Refusal):
-        raise _Gone
-
-
-__all__ = ["CHILDREN_A_PAGE", "ParentNotEmpty", "delete"]
+        raise Gone

@@ -1,0 +1,1 @@
+"""Counted writes: what one save or delete intends, and the protocols that perform it."""

@@ -1,0 +1,82 @@
+"""Performing intents: one plan for all of them, sent until the truth is known.
+
+An *intent* is one item that the application saves, edits or deletes. It knows its own write and what it does to
+the tallies; it reads the refusal of its own guards. :func:`perform` merges the intents and their parents' updates
+into one plan, and does what a refusal asks for: seed a parent, read an item again, or give up with the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pynacount.contributions import Contribution, by_parent
+from pynacount.items import read_item
+from pynacount.keys import ItemKey
+from pynacount.plan import Plan, Write, build
+from pynacount.steps import Protocol, Refusal, Send
+from pynacount.tallies.seeding import seed
+from pynacount.writing.discarding import Discard, Gone
+from pynacount.writing.editing import Edit
+from pynacount.writing.intents import Intent
+from pynacount.writing.parents import parent_write
+from pynacount.writing.refusals import read_refusal
+
+
+def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -> Protocol[dict[str, Any]]:
+    """Commit the intents in one transaction, or in a plain write where it is one item alone.
+
+    Answers only once the truth is known: the response of the write that landed, or the error that says why none
+    did. ``extra`` are further arguments of a plain write.
+    """
+    for intent in intents:
+        yield from intent.read()
+    orphaned: set[ItemKey] = set()
+    while True:
+        plan = plan_of(intents, orphaned)
+        if not plan.writes:
+            return {}
+        send = plan.send()
+        if extra and send.operation != "TransactWriteItems":
+            send = Send(send.operation, {**send.request, **extra})
+        while True:
+            answer = yield send
+            if not isinstance(answer, Refusal):
+                for intent in intents:
+                    intent.landed(plan)
+                return answer
+            needs = yield from read_refusal(plan, answer, orphaned, intents)
+            if needs is None:
+                break  # planned anew
+            yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
+
+
+def plan_of(intents: Sequence[Intent], orphaned: Iterable[ItemKey] = (), reads: tuple[int, ...] = ()) -> Plan:
+    """The plan of these intents: their own writes, then their parents', merged where they meet."""
+    writes: list[Write] = []
+    moves: list[Contribution] = []
+    for intent in intents:
+        own = intent.write()
+        if own is not None:
+            writes.append(own)
+        moves.append(intent.moved)
+    for key, tallies in by_parent(moves).items():
+        writes.append(parent_write(key, tallies, key in orphaned))
+    return build(writes, reads, any(intent.needs_token for intent in intents))
+
+
+def update(intent: Edit) -> Protocol[dict[str, Any]]:
+    """Perform an edit, and give the item as it is then, as ``ReturnValues=ALL_NEW`` does, under ``Attributes``."""
+    data = yield from perform([intent], {"ReturnValues": "ALL_NEW"})
+    if "Attributes" in data:
+        return data
+    item = yield from read_item(intent.key)  # a transaction returns no values
+    return {"Attributes": item} if item else {}
+
+
+def discard_parent(intent: Discard) -> Protocol[dict[str, Any]]:
+    """Delete a parent; one that is not there any more is deleted already, as PynamoDB's own delete has it."""
+    try:
+        return (yield from perform([intent]))
+    except Gone:
+        return {}
