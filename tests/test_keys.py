@@ -202,7 +202,7 @@ class TestTemplates:
             KeyTemplate.compile(text)
 
     def test_a_separator_without_the_declared_delimiter_is_refused(self) -> None:
-        with pytest.raises(KeyTemplateError, match="nothing tells where {a} ends"):
+        with pytest.raises(KeyTemplateError, match=r"nothing tells where {a} ends"):
             KeyTemplate.compile("{a}-{b}", delimiter="#")
 
     def test_a_declared_delimiter_is_the_only_one_refused(self) -> None:
@@ -258,7 +258,7 @@ class TestBadIds:
 
     @pytest.mark.parametrize("bad", ["5", True, 5.0, None, b"5"])
     def test_an_int_variable_takes_nothing_but_ints(self, bad: Any) -> None:
-        with pytest.raises(KeyTemplateError, match="number=.* must be an int"):
+        with pytest.raises(KeyTemplateError, match=r"number=.* must be an int"):
             Place.ref(city="Ulm", street="Main", number=bad)
 
     def test_a_missing_variable_is_named_with_those_that_were_given(self) -> None:
@@ -274,7 +274,7 @@ class TestBadIds:
             Place("CITY#Ulm", "STREET#Main#NR#1", city="Bonn")
 
     def test_a_key_that_does_not_follow_its_template_is_refused(self) -> None:
-        with pytest.raises(KeyTemplateError, match="does not follow 'CITY#{city}'"):
+        with pytest.raises(KeyTemplateError, match=r"does not follow 'CITY#{city}'"):
             Place("TOWN#Ulm", "STREET#Main#NR#1")
 
     def test_the_error_is_a_value_error_too(self) -> None:

@@ -204,9 +204,8 @@ def main() -> None:
     print()
     for name in ("raw botocore", "hand-written PynamoDB", "hand-written PynamoDB, guarded"):
         pairs = [ours / theirs for ours, theirs in zip(times["pynacount"], times[name], strict=True)]
-        print(
-            f"pynacount / {name:32} {medians['pynacount'] / medians[name]:.3f}  (pair by pair {statistics.median(pairs):.3f})"
-        )
+        ratio = medians["pynacount"] / medians[name]
+        print(f"pynacount / {name:32} {ratio:.3f}  (pair by pair {statistics.median(pairs):.3f})")
 
 
 if __name__ == "__main__":
