@@ -20,8 +20,10 @@ from pynacount.expressions import (
     Action,
     Add,
     Exists,
+    Given,
     Guard,
     Names,
+    Remove,
     Same,
     Set,
     condition_text,
@@ -188,6 +190,10 @@ def build(writes: Iterable[Write], reads: tuple[int, ...] = (), needs_token: boo
 def _merge(first: Write, second: Write) -> Write:
     claims = first.claims + second.claims
     match first, second:
+        case (Put(), Check()):
+            return _put_checked(first, second)
+        case (Check(), Put()):
+            return _put_checked(second, first)
         case (Check(), (Put() | Update() | Delete() | Check())):
             return replace(second, claims=claims)
         case ((Put() | Update() | Delete()), Check()):
@@ -222,13 +228,30 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
     return (*others.values(), *(Add(name, total) for name, total in adds.items() if total))
 
 
+def _put_checked(put: Put, check: Check) -> Put:
+    """What the new item itself fulfils need not be asked of the old one."""
+    kept = tuple(
+        claim
+        for claim in check.claims
+        if not all(not isinstance(guard, Given) and guard.holds(put.item) for guard in claim.guards)
+    )
+    return replace(put, claims=put.claims + kept)
+
+
 def _put_counted(put: Put, update: Update) -> Put:
     """A parent that is born in the transaction that counts in it: the sum goes into its first write."""
     item = dict(put.item)
     for action in update.actions:
-        if not isinstance(action, Add) or action.name not in item:
+        if isinstance(action, Remove) and action.name not in item:
+            continue
+        if not isinstance(action, Add):
             raise PlanError(
                 f"the item {put.key} is saved and updated in one transaction; save it once, with all values"
+            )
+        if action.name not in item:
+            raise PlanError(
+                f"the item {put.key} is created without its counter {action.name}, so nothing can be counted in it in "
+                f"the same transaction; save it first"
             )
         item[action.name] = {"N": str(plus(stored_amount(item[action.name]["N"]), action.amount))}
     return Put(put.key, item, put.claims)
