@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NUMBER
@@ -20,6 +20,8 @@ from pynacount.tallies.seeding import seed
 
 if TYPE_CHECKING:
     from pynacount.relations import CountedIn
+
+R = TypeVar("R", bound=Hashable)
 
 DEFAULT_LAZY_SEED_LIMIT = 10_000
 """Children that a writer counts on its way: about one megabyte of likes, one page of a query."""
@@ -145,7 +147,7 @@ class CounterField(Attribute[int]):
             value = super().__get__(instance, owner)
             return 0 if value is None and self.missing == "zero" else value
 
-    def __set__(self, instance: Any, value: Any) -> None:
+    def __set__(self, instance: Any, value: StoredTally) -> None:  # type: ignore[override]
         if not isinstance(value, StoredTally):
             raise UncountedWrite(f"{self.label} cannot be assigned: {self.way_out()}")
         super().__set__(instance, value.number)  # type: ignore[arg-type]
@@ -225,7 +227,7 @@ class CounterField(Attribute[int]):
         found: Any = self.owner._counting.driver(self.label).run(read_tally(self.tally, key, consistent_read))
         return found  # type: ignore[no-any-return]  # an int, but for fractional amounts
 
-    def values(self, refs: Iterable[Any], *, consistent_read: bool = False) -> dict[Any, int | None]:
+    def values(self, refs: Iterable[R], *, consistent_read: bool = False) -> dict[R, int | None]:
         """The tallies of many parents, by as few ``BatchGetItem`` as possible (100 keys each).
 
         Keyed by the refs as given. None where a tally is not seeded; a parent that does not exist is left out.

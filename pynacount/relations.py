@@ -43,7 +43,7 @@ class CountedIn:
 
     def __init__(
         self,
-        counter: Any,
+        counter: CounterField,
         when: str | Callable[[Any], Any] | None = None,
         amount: Any = 1,
         reads: tuple[str, ...] | list[str] = (),
