@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import resources
 from typing import Any, TypeAlias
@@ -211,6 +211,13 @@ def update_text(actions: Iterable[Action], names: Names) -> str:
     return " ".join(f"{word} {', '.join(clauses[word])}" for word in _CLAUSES.values() if word in clauses)
 
 
+def _number(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return text  # what an attribute made of something that is no number; it is told when it is sent
+
+
 def same_value(left: dict[str, Any] | None, right: dict[str, Any] | None) -> bool:
     """Whether two attribute values are equal to DynamoDB: numbers by value, sets in any order."""
     if left == right:
@@ -221,9 +228,9 @@ def same_value(left: dict[str, Any] | None, right: dict[str, Any] | None) -> boo
     b = right[kind]
     match kind:
         case "N":
-            return Decimal(a) == Decimal(b)
+            return _number(a) == _number(b)
         case "NS":
-            return {Decimal(n) for n in a} == {Decimal(n) for n in b}
+            return set(map(_number, a)) == set(map(_number, b))
         case "SS" | "BS":
             return set(a) == set(b)
         case "L":

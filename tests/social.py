@@ -1,0 +1,161 @@
+"""Models of a small social application, which several tests share; and a look at the table behind the library."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from botocore.session import get_session
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
+
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models
+
+
+class Meta:
+    table_name = "Social"
+    counted_deadline = 20
+
+
+class Post(models.PostMeta):
+    Meta = Meta
+
+
+class Like(models.Like):
+    Meta = Meta
+    post = CountedIn(Post.like_tally)
+
+
+class User(CountedModel):
+    """Whoever writes reviews; what is given is found by an index."""
+
+    Meta = Meta
+    pk = KeyAttribute("USER#{user_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    given_tally = CounterField(attr_name="givenTally", settle=0)
+
+
+class Product(CountedModel):
+    """A parent with three numbers, and a version."""
+
+    Meta = Meta
+    pk = KeyAttribute("PRODUCT#{product_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    title = UnicodeAttribute(null=True)
+    version = VersionAttribute()
+    review_tally = CounterField(attr_name="reviewTally")
+    shown_tally = CounterField(attr_name="count")  # a word that DynamoDB reserves
+    star_tally = CounterField(attr_name="star-sum")
+    reviews: CountedSet[Any] = CountedSet("Review", tally="review_tally")
+    shown: CountedSet[Any] = CountedSet("Review", tally="shown_tally")
+    starred: CountedSet[Any] = CountedSet("Review", tally="star_tally")
+
+
+class ByAuthor(GlobalSecondaryIndex[Any]):
+    class Meta:
+        index_name = "by-author"
+        projection = AllProjection()
+
+    author_id = UnicodeAttribute(hash_key=True, attr_name="authorId")
+
+
+class Review(CountedModel):
+    """Counted in its product: once, once while it is shown, and by its stars; and in its author."""
+
+    Meta = Meta
+    pk = KeyAttribute("PRODUCT#{product_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("REVIEW#{number:int}", range_key=True, attr_name="SK")
+    author_id = UnicodeAttribute(attr_name="authorId", null=True)
+    stars = NumberAttribute(null=True)
+    hidden = BooleanAttribute(default=False)
+    text = UnicodeAttribute(null=True)
+    by_author = ByAuthor()
+    counted = CountedIn(Product.review_tally)
+    seen = CountedIn(Product.shown_tally, when=lambda review: not review.hidden, reads=("hidden",))
+    rated = CountedIn(Product.star_tally, amount="stars")
+    given = CountedIn(User.given_tally, user_id="author_id", index="by-author")
+
+
+class Album(CountedModel):
+    """Takes its photos along when it is deleted."""
+
+    Meta = Meta
+    pk = KeyAttribute("ALBUM#{album_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    title = UnicodeAttribute(null=True)
+    photo_tally = CounterField(attr_name="photoTally", on_delete="cascade", settle=0)
+    photos: CountedSet[Any] = CountedSet("Photo", tally="photo_tally")
+
+
+class Photo(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("ALBUM#{album_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("PHOTO#{photo_id}", range_key=True, attr_name="SK")
+    album = CountedIn(Album.photo_tally)
+
+
+class Board(CountedModel):
+    """Leaves its pins behind when it is deleted."""
+
+    Meta = Meta
+    pk = KeyAttribute("BOARD#{board_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    pin_tally = CounterField(attr_name="pinTally", on_delete="leave", settle=0)
+    pins: CountedSet[Any] = CountedSet("Pin", tally="pin_tally")
+
+
+class Pin(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("BOARD#{board_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("PIN#{pin_id}", range_key=True, attr_name="SK")
+    board = CountedIn(Board.pin_tally)
+
+
+ALL = (Post, Like, User, Product, Review, Album, Photo, Board, Pin)
+
+
+@cache
+def _loader() -> Any:
+    return get_session().get_component("data_loader")
+
+
+def raw() -> Any:
+    """A client of one's own: what it sees and writes does not go through the library."""
+    session = get_session()
+    session.register_component("data_loader", _loader())  # it reads large files, and remembers them
+    return session.create_client("dynamodb")
+
+
+def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
+    """The table, by its keys; only the partitions that begin with ``prefix``."""
+    found = raw().scan(TableName="Social", ConsistentRead=True)["Items"]
+    return {(item["PK"]["S"], item["SK"]["S"]): item for item in found if item["PK"]["S"].startswith(prefix)}
+
+
+def item(pk: str, sk: str) -> dict[str, Any] | None:
+    """One item as it is stored, without its keys; None where there is none."""
+    key = {"PK": {"S": pk}, "SK": {"S": sk}}
+    stored: dict[str, Any] | None = raw().get_item(TableName="Social", Key=key, ConsistentRead=True).get("Item")
+    return None if stored is None else {name: value for name, value in stored.items() if name not in key}
+
+
+def number(pk: str, name: str) -> str | None:
+    """A tally as it is stored on a META item; None where it is absent."""
+    value = (item(pk, "META") or {}).get(name)
+    return None if value is None else value["N"]
+
+
+def put(pk: str, sk: str, **attributes: dict[str, Any]) -> None:
+    """Write an item behind the library's back."""
+    raw().put_item(TableName="Social", Item={"PK": {"S": pk}, "SK": {"S": sk}, **attributes})
+
+
+def unseed(pk: str, *names: str) -> None:
+    """Take tallies away, as if they had never been."""
+    for name in names:
+        raw().update_item(
+            TableName="Social",
+            Key={"PK": {"S": pk}, "SK": {"S": "META"}},
+            UpdateExpression="REMOVE #name",
+            ExpressionAttributeNames={"#name": name},
+        )
