@@ -1,0 +1,398 @@
+"""Parents are edited and deleted while children come and go, and their tallies stay what they count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pynamodb.connection import Connection
+from pynamodb.exceptions import DeleteError, PutError, UpdateError
+from pynamodb.transactions import TransactWrite
+
+from pynacount.connections import connection_for
+from pynacount.errors import OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
+from pynacount.testing import Fault, FaultInjector, record_requests
+from social import ALL, Album, Board, Like, Pin, Post, Product, item, items, number, put, raw, unseed
+
+Sent = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def social(tables: Callable[..., None]) -> None:
+    tables(*ALL)
+    Post(post_id="a91f", body="old", author_id="ada", created_at=1).save()
+    Product(product_id="p", title="old").save()
+    Album(album_id="a").save()
+    Board(board_id="b").save()
+
+
+@pytest.fixture
+def sent() -> Iterator[Sent]:
+    with record_requests(connection_for(Post.Meta).client) as sent:
+        yield sent
+
+
+def like(*users: str) -> None:
+    for user in users:
+        assert Post.ref(post_id="a91f").likes.add(user_id=user)
+
+
+class TestSave:
+    def test_a_new_post_starts_at_zero_and_shows_it(self) -> None:
+        post = Post(post_id="new", body="hi", created_at=1)
+        assert post.like_tally is None
+        post.save()
+        assert post.like_tally == 0
+        assert item("POST#new", "META") == {"likeTally": {"N": "0"}, "body": {"S": "hi"}, "createdAt": {"N": "1"}}
+
+    def test_a_loaded_post_sends_what_changed_and_never_its_tally(self, sent: Sent) -> None:
+        post = Post.get(post_id="a91f")
+        like("u", "v")
+        sent.clear()
+        post.body = "new"
+        post.save()
+        ((operation, request),) = sent
+        assert operation == "UpdateItem"
+        assert request["UpdateExpression"] == "SET body = :v0"
+        assert request["ExpressionAttributeValues"] == {":v0": {"S": "new"}}
+        assert number("POST#a91f", "likeTally") == "2"
+
+    def test_a_save_without_a_change_sends_nothing(self, sent: Sent) -> None:
+        Post.get(post_id="a91f").save()
+        assert sent == []
+
+    def test_what_is_set_to_none_is_removed(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.body = None
+        post.save()
+        assert "body" not in (item("POST#a91f", "META") or {})
+
+    def test_two_edits_of_two_attributes_both_stay(self) -> None:
+        one, other = (Post.get(post_id="a91f") for _ in range(2))
+        one.body, other.author_id = "new", "bob"
+        one.save()
+        other.save()
+        stored = item("POST#a91f", "META") or {}
+        assert (stored["body"], stored["authorId"]) == ({"S": "new"}, {"S": "bob"})
+
+    def test_what_the_model_does_not_declare_stays(self) -> None:
+        put("POST#a91f", "META", likeTally={"N": "0"}, createdAt={"N": "1"}, legacy={"S": "keep me"})
+        post = Post.get(post_id="a91f")
+        post.body = "new"
+        post.save()
+        Post(post_id="a91f", body="newer", created_at=2).save()
+        assert (item("POST#a91f", "META") or {})["legacy"] == {"S": "keep me"}
+
+    def test_a_save_over_an_existing_post_keeps_its_tally_and_shows_it(self) -> None:
+        like("u", "v")
+        again = Post(post_id="a91f", body="again", created_at=2)
+        again.save()
+        assert again.like_tally == 2
+        assert item("POST#a91f", "META") == {
+            "likeTally": {"N": "2"},
+            "body": {"S": "again"},
+            "createdAt": {"N": "2"},
+        }
+
+    def test_a_second_save_sends_only_what_changed_since_the_first(self, sent: Sent) -> None:
+        post = Post(post_id="new", body="hi")
+        post.save()
+        like("u")
+        post.body = "ho"
+        sent.clear()
+        post.save()
+        assert [request["UpdateExpression"] for _, request in sent] == ["SET body = :v0"]
+
+    def test_an_edit_of_a_deleted_post_does_not_bring_it_back(self) -> None:
+        post = Post.get(post_id="a91f")
+        Post.get(post_id="a91f").delete()
+        post.body = "new"
+        with pytest.raises(ParentMissing, match="was deleted since it was loaded"):
+            post.save()
+        assert items("POST#") == {}
+
+    def test_a_condition_reaches_the_wire_and_fails_as_pynamodbs_does(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.body = "new"
+        with pytest.raises(PutError) as error:
+            post.save(condition=Post.author_id == "bob")
+        assert error.value.cause_response_code == "ConditionalCheckFailedException"
+        post.save(condition=Post.author_id == "ada")
+        with pytest.raises(PutError):
+            Post(post_id="a91f").save(condition=Post.pk.does_not_exist())
+
+    def test_the_key_of_a_loaded_post_cannot_change(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.pk = "POST#other"
+        with pytest.raises(ValueError, match="the key of a loaded item cannot change"):
+            post.save()
+
+
+class TestVersions:
+    def test_an_edit_checks_and_raises_the_version(self) -> None:
+        one, other = (Product.get(product_id="p") for _ in range(2))
+        one.title, other.title = "one", "other"
+        one.save()
+        with pytest.raises(PutError, match="its version moved on"):
+            other.save()
+        assert (one.version, Product.get(product_id="p").version) == (2, 2)
+        assert Product.get(product_id="p").title == "one"
+
+    def test_a_like_neither_checks_nor_raises_it(self) -> None:
+        loaded = Product.get(product_id="p")
+        assert Product.ref(product_id="p").reviews.add(number=1)
+        loaded.title = "new"
+        loaded.save()
+        stored = Product.get(product_id="p")
+        assert (stored.version, stored.title, stored.review_tally) == (2, "new", 1)
+
+    def test_a_new_item_over_an_existing_one_is_refused_by_its_version(self) -> None:
+        with pytest.raises(PutError):
+            Product(product_id="p").save()
+
+    def test_the_version_can_be_left_out(self) -> None:
+        one, other = (Product.get(product_id="p") for _ in range(2))
+        one.title, other.title = "one", "other"
+        one.save()
+        other.save(add_version_condition=False)
+        assert Product.get(product_id="p").title == "other"
+
+    def test_update_raises_it_once(self) -> None:
+        product = Product.get(product_id="p")
+        product.update([Product.title.set("new")])
+        assert (product.version, product.title) == (2, "new")
+        stale = Product.get(product_id="p")
+        product.update([Product.title.set("newer")])
+        with pytest.raises(UpdateError):
+            stale.update([Product.title.set("stale")])
+        assert Product.get(product_id="p").version == 3
+
+    def test_a_stale_delete_is_refused(self) -> None:
+        stale, product = (Product.get(product_id="p") for _ in range(2))
+        product.title = "new"
+        product.save()
+        with pytest.raises(DeleteError):
+            stale.delete()
+        product.delete()
+        assert items("PRODUCT#") == {}
+
+
+class TestUncountedWrites:
+    def test_a_tally_cannot_be_assigned_or_given(self) -> None:
+        post = Post.get(post_id="a91f")
+        with pytest.raises(UncountedWrite, match=r"Post\.like_tally cannot be assigned"):
+            post.like_tally = 5
+        with pytest.raises(UncountedWrite):
+            Post(post_id="new", like_tally=5)
+
+    @pytest.mark.parametrize("action", [Post.like_tally.set(5), Post.like_tally.add(1), Post.like_tally.remove()])
+    def test_update_cannot_move_it(self, action: Any, sent: Sent) -> None:
+        with pytest.raises(UncountedWrite, match=r"Post\.like_tally cannot be written by update\(\)"):
+            Post(post_id="a91f").update([action])
+        assert sent == []
+
+    def test_update_of_the_rest_works_and_gives_the_item_back(self) -> None:
+        like("u")
+        post = Post(post_id="a91f")
+        post.update([Post.body.set("new"), Post.author_id.remove()])
+        assert (post.body, post.author_id, post.like_tally) == ("new", None, 1)
+        with pytest.raises(ParentMissing):
+            Post(post_id="gone").update([Post.body.set("new")])
+        assert items("POST#gone") == {}
+
+    @pytest.mark.parametrize("model", [Post, Like])
+    def test_a_batch_is_refused(self, model: Any) -> None:
+        with pytest.raises(UncountedWrite, match=rf"{model.__name__}\.batch_write\(\)"):
+            model.batch_write()
+
+    def test_pynamodbs_own_transaction_is_refused(self) -> None:
+        with (
+            pytest.raises(UncountedWrite, match=r"with transaction\(\) as tx"),
+            TransactWrite(connection=Connection()) as tx,
+        ):
+            tx.save(Like(post_id="a91f", user_id="u"))
+        assert number("POST#a91f", "likeTally") == "0"
+
+
+class TestRestrict:
+    def test_a_post_with_likes_is_not_deleted(self) -> None:
+        like("u")
+        with pytest.raises(ParentNotEmpty, match=r"Post\.like_tally is 1\. Delete its children first"):
+            Post.get(post_id="a91f").delete()
+        assert number("POST#a91f", "likeTally") == "1"
+
+    def test_a_post_whose_likes_are_taken_back_is(self) -> None:
+        like("u")
+        Post.ref(post_id="a91f").likes.discard(user_id="u")
+        Post.get(post_id="a91f").delete()
+        assert items("POST#") == {}
+
+    def test_a_post_that_was_not_loaded_is_held_to_it_too(self) -> None:
+        like("u")
+        with pytest.raises(ParentNotEmpty):
+            Post(post_id="a91f").delete()
+
+    def test_a_stale_post_is_held_to_it_too(self) -> None:
+        post = Post.get(post_id="a91f")
+        like("u")
+        with pytest.raises(ParentNotEmpty):
+            post.delete()
+
+    def test_an_unseeded_post_is_counted_before_it_is_deleted(self) -> None:
+        like("u")
+        unseed("POST#a91f", "likeTally")
+        with pytest.raises(ParentNotEmpty):
+            Post.get(post_id="a91f").delete()
+        assert number("POST#a91f", "likeTally") == "1"
+
+    def test_a_post_is_deleted_twice_without_complaint(self) -> None:
+        one, other = (Post.get(post_id="a91f") for _ in range(2))
+        one.delete()
+        other.delete()
+        assert items("POST#") == {}
+
+    def test_a_post_that_comes_again_starts_at_zero(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.delete()
+        post.save()
+        like("u")
+        assert number("POST#a91f", "likeTally") == "1"
+
+
+class TestCascade:
+    def fill(self, many: int = 3) -> None:
+        for index in range(many):
+            assert Album.ref(album_id="a").photos.add(photo_id=f"{index:03}")
+
+    def test_it_takes_the_children_along(self) -> None:
+        self.fill()
+        Album.get(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    def test_it_takes_many_in_few_transactions(self, sent: Sent) -> None:
+        for index in range(120):
+            put("ALBUM#a", f"PHOTO#{index:03}")
+        sent.clear()
+        Album.get(album_id="a").delete()
+        sizes = [len(request["TransactItems"]) for operation, request in sent if operation == "TransactWriteItems"]
+        assert sizes == [100, 22]
+        assert items("ALBUM#") == {}
+
+    def test_no_child_comes_or_goes_once_it_has_begun(self) -> None:
+        self.fill()
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("AccessDeniedException", "no", operation="Query")
+            with pytest.raises(Exception, match="AccessDenied"):
+                Album.get(album_id="a").delete()
+        album = Album.ref(album_id="a")
+        for call, photo in ((album.photos.add, "new"), (album.photos.discard, "000")):
+            with pytest.raises(ParentMissing, match=r"is being deleted.*calling delete\(\) again"):
+                call(photo_id=photo)
+        with pytest.raises(ParentMissing):
+            Album.photo_tally.seed(album)
+        assert len(items("ALBUM#")) == 4
+
+    @pytest.mark.parametrize("step", range(4))
+    def test_it_can_be_interrupted_anywhere_and_called_again(self, step: int) -> None:
+        self.fill()
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next(*[None] * step)
+            injector.next_error("AccessDeniedException", "no")
+            with pytest.raises(Exception, match="AccessDenied"):
+                Album(album_id="a").delete()
+        Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+        Album(album_id="a").save()
+        self.fill()
+        assert number("ALBUM#a", "photoTally") == "3"
+
+    def test_it_waits_until_what_was_committed_can_be_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        waits: list[float] = []
+        monkeypatch.setattr("pynacount.commit.time.sleep", waits.append)
+        monkeypatch.setattr(Album.photo_tally, "settle", 0.75)
+        monkeypatch.setattr(Album.photo_tally, "_tally", None)
+        Album(album_id="a").delete()
+        assert waits == [0.75]
+
+    def test_an_album_that_is_gone_is_deleted_already(self) -> None:
+        Album(album_id="never").delete()
+        assert items("ALBUM#never") == {}
+
+
+class TestLeave:
+    def test_the_children_stay_and_are_counted_when_the_parent_comes_again(self) -> None:
+        for pin in ("1", "2"):
+            assert Board.ref(board_id="b").pins.add(pin_id=pin)
+        Board.get(board_id="b").delete()
+        assert [sk for _, sk in items("BOARD#")] == ["PIN#1", "PIN#2"]
+        Board(board_id="b").save()
+        assert number("BOARD#b", "pinTally") is None
+        assert Board.ref(board_id="b").pins.add(pin_id="3")
+        assert number("BOARD#b", "pinTally") == "3"
+
+    def test_a_child_of_a_parent_that_left_can_be_taken_away(self) -> None:
+        Board.ref(board_id="b").pins.add(pin_id="1")
+        Board.get(board_id="b").delete()
+        Pin(board_id="b", pin_id="1").delete()
+        assert items("BOARD#") == {}
+
+
+class TestPynamoDB:
+    """What PynamoDB's models can do, these can."""
+
+    def test_reading(self) -> None:
+        like("u", "v")
+        assert Post.get("POST#a91f", "META").like_tally == 2
+        assert [post.like_tally for post in Post.query("POST#a91f", Post.sk == "META")] == [2]
+        assert [found.user_id for found in Like.query("POST#a91f", Like.sk.startswith("LIKE#"))] == ["u", "v"]
+        assert [post.like_tally for post in Post.batch_get([("POST#a91f", "META")])] == [2]
+        assert Like.count("POST#a91f", Like.sk.startswith("LIKE#")) == 2
+        assert len(list(Like.scan(Like.sk.startswith("LIKE#")))) == 2
+
+    def test_what_a_query_found_can_be_saved(self) -> None:
+        (post,) = Post.query("POST#a91f", Post.sk == "META")
+        like("u")
+        post.body = "new"
+        post.save()
+        assert (Post.get(post_id="a91f").body, number("POST#a91f", "likeTally")) == ("new", "1")
+
+    def test_refresh_follows_the_table(self) -> None:
+        post = Post.get(post_id="a91f")
+        like("u")
+        post.refresh()
+        assert post.like_tally == 1
+        post.body = "new"
+        post.save()
+        assert number("POST#a91f", "likeTally") == "1"
+
+    def test_a_missing_item_is_pynamodbs_does_not_exist(self) -> None:
+        with pytest.raises(Post.DoesNotExist):
+            Post.get(post_id="gone")
+
+    def test_a_part_of_an_item_can_be_read(self) -> None:
+        post = Post.get("POST#a91f", "META", attributes_to_get=["PK", "SK", "likeTally"])
+        assert (post.like_tally, post.body) == (0, None)
+
+    def test_an_unseeded_tally_reads_as_none(self) -> None:
+        unseed("POST#a91f", "likeTally")
+        assert Post.get(post_id="a91f").like_tally is None
+        assert Post.like_tally.value(Post.ref(post_id="a91f")) is None
+
+    def test_a_ref_knows_its_key_and_nothing_else(self) -> None:
+        ref = Post.ref(post_id="a91f")
+        assert (ref.post_id, repr(ref)) == ("a91f", "Post.ref(post_id='a91f')")
+        assert ref == Post.ref("POST#a91f") and len({ref, Post.ref("POST#a91f", "META")}) == 1
+        with pytest.raises(AttributeError, match=r"has read nothing, so it has no 'body'.*Post\.get\(post_id='a91f'\)"):
+            _ = ref.body
+
+
+def test_a_lost_answer_to_a_delete_is_told_as_unknown_and_can_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Post.Meta, "counted_deadline", 0.05)
+    with (
+        FaultInjector(connection_for(Post.Meta).client, rates={Fault.LOST_RESPONSE: 1.0}),
+        pytest.raises(OutcomeUnknown),
+    ):
+        Post(post_id="a91f").delete()
+    Post(post_id="a91f").delete()
+    assert raw().scan(TableName="Social")["Count"] == 3
