@@ -1,11 +1,17 @@
-"""An application, as its developers would write it: what their type checker is told."""
+"""An application, as its developers would write it: what their type checker is told.
+
+``tests/test_typing.py`` also runs the ``PROGRAMS``, and compares what ``assert_type`` is given with what it says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
+from typing import Any
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
+from pynamodb.exceptions import PynamoDBException
+from pynamodb.expressions.condition import Comparison
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 from typing_extensions import assert_type
 
 from pynacount import (
@@ -16,12 +22,16 @@ from pynacount import (
     KeyAttribute,
     errors,
     models,
+    testing,
     transaction,
     uncounted,
 )
+from pynacount.connections import connection_for
 from pynacount.plan import Plan
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
+from pynacount.transactions import Transaction
+from pynacount.writing.blocks import Uncounted
 
 
 class Post(CountedModel):
@@ -56,6 +66,53 @@ class Like(CountedModel):
     starred = CountedIn(Post.star_tally, amount="stars")
 
 
+class Writer(CountedModel):
+    class Meta:
+        table_name = "TypedForum"
+
+    name: str
+
+    pk = KeyAttribute("WRITER#{name}", hash_key=True, attr_name="PK", escape=True, delimiter="#/")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    reply_tally = CounterField("replyTally", missing="seed", on_delete="leave", lazy_seed_limit=100, settle=0.5)
+    points = CounterField(on_delete="cascade")
+
+
+class ByWriter(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]  # PynamoDB leaves it untyped
+    class Meta:
+        index_name = "by-writer"
+        projection = AllProjection()
+
+    writer = UnicodeAttribute(hash_key=True)
+
+
+class Reply(CountedModel):
+    """It counts in replies, its own kind, and in its writer."""
+
+    class Meta:
+        table_name = "TypedForum"
+
+    number: int
+
+    pk = KeyAttribute("REPLY#{number:int}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    writer = UnicodeAttribute()
+    useful = BooleanAttribute(default=True)
+    weight = NumberAttribute(default=1)
+    by_writer = ByWriter()
+    author = CountedIn(Writer.reply_tally, when="useful", index="by-writer", name="writer")
+    score = CountedIn(Writer.points, amount=lambda reply: reply.weight, reads=["weight"], name="writer")
+
+
+class WriterPage(Writer):
+    """Its children's model is known here, so the set is typed by it, with no annotation."""
+
+    class Meta:
+        table_name = "TypedForum"
+
+    replies = CountedSet(Reply, tally="reply_tally")
+
+
 class BlogPost(models.PostMeta):
     class Meta:
         table_name = "TypedBlog"
@@ -70,91 +127,257 @@ class BlogLike(models.Like):
     post = CountedIn(BlogPost.like_tally)
 
 
-TABLES = (Post, Like, BlogPost, BlogLike)
+TABLES = (Post, Like, Writer, Reply, BlogPost, BlogLike)
+
+
+def keys() -> None:
+    Post("POST#a", "META", body="hi").save()
+    assert_type(Post.pk, KeyAttribute)
+    assert_type(Post.pk == "POST#a", Comparison)
+    post = Post(post_id="b")
+    assert_type(post.pk, str)
+    assert_type(post.sk, str)
+    assert_type(post.post_id, str)
+    assert_type(post.key_variables(), dict[str, Any])
+    assert_type(Post.get("POST#a", "META"), Post)
+    assert_type(Post.get("POST#a", "META", consistent_read=True, attributes_to_get=["body"]).body, str)
+    assert_type(Post.get(post_id="a"), Post)
+    assert_type(Post.ref("POST#a", "META"), Post)
+    assert_type(Post.ref(post_id="a").post_id, str)
+    assert_type(Reply(number=7, writer="ada").number, int)
+    assert_type(Writer(name="a/b").name, str)
 
 
 def counters() -> None:
-    assert_type(Post.like_tally, CounterField)
     Post(post_id="a", body="hi").save()
+    assert_type(Post.like_tally, CounterField)
+    assert_type(Post.like_tally > 3, Comparison)
     post = Post.get(post_id="a")
-    assert_type(post, Post)
-    assert_type(post.like_tally, "int | None")
-    assert_type(post.pk, str)
-    assert_type(post.post_id, str)
-    assert_type(Post.like_tally.value(Post.ref(post_id="a")), "int | None")
-    assert_type(Post.like_tally.values([post]), "dict[Post, int | None]")
+    ref = Post.ref(post_id="a")
+    assert_type(post.like_tally, int | None)
+    assert_type(post.star_tally, int | None)
+    assert_type(Post.like_tally.value(ref), int | None)
+    assert_type(Post.like_tally.value(post, consistent_read=True), int | None)
+    assert_type(Post.like_tally.values([post, ref]), dict[Post, int | None])
+    assert_type(Post.like_tally.values({ref}, consistent_read=True)[ref], int | None)
     assert_type(Post.like_tally.seed(post), int)
+    if post.like_tally is not None:
+        assert_type(post.like_tally + 1, int)
+
+
+def unseeded_counters() -> None:
+    with uncounted():
+        Post(post_id="a").save()
+    post = Post.get(post_id="a")
+    assert post.like_tally is None
+    assert_type(Post.like_tally.value(post), int | None)
+    assert_type(Post.like_tally.values([post]), dict[Post, int | None])
+
+
+def relations() -> None:
+    """On an instance too a relation is the declaration: it reads no parent."""
+    assert_type(Like.post, CountedIn)
+    assert_type(Like(post_id="a", user_id="u").post, CountedIn)
+    assert_type(Like.post.counter, CounterField)
 
 
 def sets() -> None:
     Post(post_id="a").save()
     post = Post.ref(post_id="a")
-    assert_type(post, Post)
     assert_type(Post.likes, CountedSet[Like])
     assert_type(post.likes, BoundSet[Like])
+    assert_type(Post.get(post_id="a").likes, BoundSet[Like])
     assert_type(post.likes.add(user_id="u", stars=3), bool)
     assert_type(post.likes.contains(user_id="u"), bool)
     for like in post.likes:
         assert_type(like, Like)
         assert_type(like.user_id, str)
         assert_type(like.stars, float)
+        assert_type(like.hidden, bool)
     assert_type(iter(post.likes), Iterator[Like])
+    assert_type(list(post.likes), list[Like])
+    assert_type({like.user_id for like in post.likes}, set[str])
     assert_type(post.likes.recount(), int)
     assert_type(post.likes.discard(user_id="u"), bool)
     post.likes.add(user_id="u")
     post.likes.remove(user_id="u")
 
 
+def sets_by_class() -> None:
+    WriterPage(name="ada").save()
+    page = WriterPage.ref(name="ada")
+    assert_type(WriterPage.replies, CountedSet[Reply])
+    assert_type(page.replies, BoundSet[Reply])
+    assert_type(page.replies.add(number=7, writer="ada"), bool)
+    assert_type([reply.number for reply in page.replies], list[int])
+    assert_type(WriterPage.get(name="ada").reply_tally, int | None)
+
+
 def ready_made() -> None:
-    BlogPost(post_id="a", title="hi").save()
+    BlogPost(post_id="a", title="hi", author_id="ada").save()
     assert_type(BlogPost.like_tally, CounterField)
-    assert_type(BlogPost.get(post_id="a").like_tally, "int | None")
-    assert_type(BlogPost.get("POST#a", "META").title, str)
+    assert_type(BlogPost.get(post_id="a").like_tally, int | None)
+    post = BlogPost.get("POST#a", "META")
+    assert_type(post, BlogPost)
+    assert_type(post.title, str)
+    assert_type(post.author_id, str)
+    assert_type(post.created_at, float)
     like = BlogLike(post_id="a", user_id="u")
-    assert_type(like.user_id, str)
     like.save()
+    assert_type(like.user_id, str)
+    assert_type(like.liked_at, float)
+    assert_type(BlogLike.post, CountedIn)
     assert_type(BlogLike.ref(post_id="a", user_id="u"), BlogLike)
+    assert_type(BlogPost.likes, CountedSet[models.Like])
+
+
+def single_writes() -> None:
+    post = Post(post_id="a", body="hi")
+    assert_type(post.save(Post.pk.does_not_exist()), dict[str, Any])
+    post.body = "hello"
+    assert_type(post.save(add_version_condition=False), dict[str, Any])
+    post.update([Post.body.set("bye")], condition=Post.body == "hello")
+    post.update(actions=[Post.body.remove()], add_version_condition=False)
+    post.refresh(consistent_read=True)
+    like = Like(post_id="a", user_id="u")
+    like.save()
+    like.delete(Like.hidden == False)  # noqa: E712
+    post.delete()
+
+
+def finding() -> None:
+    """PynamoDB's own ways keep their types."""
+    Post(post_id="a").save()
+    Post.ref(post_id="a").likes.add(user_id="u")
+    for like in Like.query("POST#a", Like.sk.startswith("LIKE#")):
+        assert_type(like, Like)
+    for found in Like.scan(Like.sk.startswith("LIKE#")):
+        assert_type(found, Like)
+    for post in Post.batch_get([("POST#a", "META")]):
+        assert_type(post, Post)
+    assert_type(Like.count("POST#a", Like.sk.startswith("LIKE#")), int)
 
 
 def plans() -> None:
-    plan = Like(post_id="a", user_id="u").plan_save()
+    like = Like(post_id="a", user_id="u")
+    plan = like.plan_save()
     assert_type(plan, Plan)
-    assert_type(plan.cost(), Cost)
-    assert_type(plan.cost().wcu, float)
-    assert_type(plan.cost().items, int)
-    assert plan.request()["TransactItems"]
-    assert_type(Like(post_id="a", user_id="u").plan_delete(), Plan)
+    assert_type(like.plan_save().cost(), Cost)
+    assert_type(like.plan_save().cost().wcu, float)
+    assert_type(like.plan_save().cost().rcu, float)
+    assert_type(like.plan_save().cost().items, int)
+    assert_type(plan.request(), dict[str, Any])
+    assert_type(like.plan_delete(), Plan)
 
 
 def several_writes() -> None:
     with transaction() as tx:
+        assert_type(tx, Transaction)
         tx.save(Post(post_id="a"))
         tx.save(Like(post_id="a", user_id="u"), condition=Like.sk.does_not_exist())
         assert_type(tx.plan(), Plan)
+        assert_type(tx.plan().cost().items, int)
     with transaction() as tx:
-        tx.update(Post.get(post_id="a"), actions=[Post.body.set("hello")])
-        tx.delete(Like.get(post_id="a", user_id="u"))
+        tx.update(Post.get(post_id="a"), actions=[Post.body.set("hello")], condition=Post.body.does_not_exist())
+        tx.delete(Like.get(post_id="a", user_id="u"), condition=Like.sk.exists())
     with transaction() as tx:
         tx.check(Post.ref(post_id="a"), Post.body == "hello")
+        tx.check(Writer(name="ada"), Writer.sk.does_not_exist())
+
+
+def uncounted_writes() -> None:
+    Post(post_id="a").save()
     with uncounted() as block:
+        assert_type(block, Uncounted)
         Like(post_id="a", user_id="u").save()
-    assert len(block.unseeded) == 1
+        Like(post_id="b", user_id="u").save()
+    assert_type(len(block.unseeded), int)
+    assert_type([str(key) for key in block.missing], list[str])
 
 
-def mistakes_at_run_time() -> None:
+def refusals() -> None:
     try:
         Post.ref(post_id="gone").likes.add(user_id="u")
-    except errors.ParentMissing as error:
-        assert_type(error, errors.ParentMissing)
+    except (errors.ParentMissing, errors.CounterNotSeeded) as error:
+        assert_type(error, errors.ParentMissing | errors.CounterNotSeeded)
+        assert_type(error.msg, str)
     try:
         Post.ref(post_id="a#b")
-    except errors.KeyTemplateError as error:
-        assert isinstance(error, ValueError)
+    except ValueError as refused:
+        assert isinstance(refused, errors.KeyTemplateError)
+    try:
+        Post.like_tally.value(Post.ref(post_id="gone"))
+    except PynamoDBException as caught:
+        assert isinstance(caught, errors.PynacountError)
 
 
-def amounts() -> Decimal:
-    total = Post.star_tally.value(Post.ref(post_id="a"))
-    return Decimal(total or 0)
+ERRORS: tuple[type[errors.PynacountError], ...] = (
+    errors.AlreadyCounted,
+    errors.CheckFailed,
+    errors.CounterBoundError,
+    errors.CounterContention,
+    errors.CounterNotSeeded,
+    errors.CounterTypeError,
+    errors.DeclarationError,
+    errors.KeyTemplateError,
+    errors.NotCounted,
+    errors.OutcomeUnknown,
+    errors.ParentMissing,
+    errors.ParentNotEmpty,
+    errors.PlanError,
+    errors.UncountedWrite,
+)
 
 
-PROGRAMS = (counters, sets, ready_made, plans, several_writes, mistakes_at_run_time)
+def tests_of_its_own() -> None:
+    testing.create_tables(Post, Like)
+    Post(post_id="a").save()
+    post = Post.ref(post_id="a")
+    client = connection_for(Post.Meta).client
+    with testing.record_requests(client) as sent:
+        post.likes.add(user_id="u")
+    assert_type(sent, list[tuple[str, dict[str, Any]]])
+    with testing.FaultInjector(client, rates={testing.Fault.CONFLICT: 0.1}, seed=7) as injector:
+        assert_type(injector, testing.FaultInjector)
+        injector.next(testing.Fault.LOST_RESPONSE, None, operation="TransactWriteItems")
+        injector.next_error("ValidationException", "no", status=400, operation="Scan")
+        assert_type(post.likes.discard(user_id="u"), bool)
+        assert_type(injector.log, list[testing.Call])
+        assert_type(injector.log[0].operation, str)
+        assert_type(injector.log[0].fault, testing.Fault | testing.ErrorAnswer | None)
+        assert_type(injector.pending, int)
+        assert_type(injector.injected, int)
+
+
+def engines_of_its_own() -> None:
+    """They are made, not entered."""
+    assert_type(testing.ENGINES, tuple[str, str])
+    assert_type(testing.engine("moto"), testing.Engine)
+    moto, local = testing.MotoEngine(), testing.DynamoDBLocalEngine()
+    assert_type(moto, testing.MotoEngine)
+    assert_type(moto.name, str)
+    assert_type(moto.threads, bool)
+    assert_type(local.endpoint_url, str | None)
+    try:
+        local.reset()
+    except (testing.EngineUnavailable, RuntimeError) as error:
+        assert_type(error, testing.EngineUnavailable | RuntimeError)
+
+
+PROGRAMS = (
+    keys,
+    counters,
+    unseeded_counters,
+    relations,
+    sets,
+    sets_by_class,
+    ready_made,
+    single_writes,
+    finding,
+    plans,
+    several_writes,
+    uncounted_writes,
+    refusals,
+    tests_of_its_own,
+    engines_of_its_own,
+)
