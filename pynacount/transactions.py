@@ -10,6 +10,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from typing_extensions import Self
 
+from pynacount.connections import connection_for
 from pynacount.errors import PlanError
 from pynacount.model import CountedModel
 from pynacount.plan import Plan
@@ -33,6 +34,7 @@ class Transaction:
 
     def save(self, item: CountedModel, condition: Condition | None = None) -> None:
         """Save an instance: create it, counted, or write what changed since it was loaded."""
+        _refuse_ref(item, "save")
         self._add(item, Save(item, condition))
 
     def delete(self, item: CountedModel, condition: Condition | None = None) -> None:
@@ -48,6 +50,7 @@ class Transaction:
 
     def update(self, item: CountedModel, actions: Sequence[Action], condition: Condition | None = None) -> None:
         """Update actions on an instance's item, which must exist. The instance itself does not follow."""
+        _refuse_ref(item, "update")
         if not actions:
             raise TypeError("tx.update() needs at least one action")
         self._add(item, Edit(item, actions, condition, True))
@@ -62,7 +65,10 @@ class Transaction:
         return plan_of(self._intents)
 
     def _add(self, item: Any, intent: Intent) -> None:
-        self._first = self._first or _model_of(item)
+        model = _model_of(item)
+        self._first = self._first or model
+        if model is not self._first:
+            _refuse_two_places(self._first, model)
         self._intents.append(intent)
 
     def __enter__(self) -> Self:
@@ -87,6 +93,15 @@ def transaction() -> Transaction:
 
 def _model_of(item: Any) -> Any:
     return item._model if isinstance(item, Ref) else type(item)
+
+
+def _refuse_two_places(first: Any, model: Any) -> None:
+    ours, theirs = (connection_for(m.Meta) for m in (first, model))
+    if (ours.region, ours.host) != (theirs.region, theirs.host):
+        raise PlanError(
+            f"{model.__name__} and {first.__name__} cannot be written in one transaction: their Meta names different "
+            f"regions or hosts ({theirs.host or theirs.region}, {ours.host or ours.region})"
+        )
 
 
 def _refuse_ref(item: Any, verb: str) -> None:

@@ -11,7 +11,7 @@ from pynamodb.expressions.condition import Condition
 from pynacount.contributions import NOTHING
 from pynacount.errors import AlreadyCounted, KeyTemplateError, NotCounted, ParentMissing
 from pynacount.expressions import ZERO, Action, Given, Guard, Remove, Same, Set, same_value
-from pynacount.plan import Claim, Plan, Put, Update, Write
+from pynacount.plan import Check, Claim, Plan, Put, Update, Write
 from pynacount.steps import Item
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import ModelIntent, NeedsSeed
@@ -89,6 +89,8 @@ class Save(ModelIntent):
             if self.counting.counters:
                 self._show_tallies(plan)
         else:
+            if not self.changes:
+                return
             item = {name: value for name, value in {**self.stored, **self.changes}.items() if value is not None}
             if self.version is not None:
                 item[self.version.attr_name] = self.next_version()
@@ -117,11 +119,11 @@ class Save(ModelIntent):
         actions: list[Action] = []
         for name, value in changes.items():
             actions.append(Remove(name) if value is None else Set(name, value))
+        guards = (self.counting.exists_guard, *reads, *self.version_guard, *self.given)
+        if not actions:
+            return Check(self.key, (Claim(guards, self),)) if self.given else None
         if self.version is not None and self.version.attr_name not in changes:
             actions.append(Set(self.version.attr_name, self.next_version()))
-        if not actions and not self.given:
-            return None
-        guards = (self.counting.exists_guard, *reads, *self.version_guard, *self.given)
         return Update(self.key, tuple(actions), (Claim(guards, self),))
 
     def _changes(self, stored: Item) -> dict[str, Any]:
