@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -115,15 +116,13 @@ ALL = (Post, Like, User, Product, Review, Album, Photo, Board, Pin)
 
 
 @cache
-def _loader() -> Any:
-    return get_session().get_component("data_loader")
+def _client(endpoint: str | None) -> Any:
+    return get_session().create_client("dynamodb", endpoint_url=endpoint)
 
 
 def raw() -> Any:
-    """A client of one's own: what it sees and writes does not go through the library."""
-    session = get_session()
-    session.register_component("data_loader", _loader())  # it reads large files, and remembers them
-    return session.create_client("dynamodb")
+    """A client of one's own, made once for each engine: what it sees and writes does not go through the library."""
+    return _client(os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
 
 
 def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
