@@ -11,6 +11,7 @@ from pynacount.testing import ENGINES, DynamoDBLocalEngine, Engine, MotoEngine, 
 
 # The time of one example is the engine's, and says nothing about the code.
 settings.register_profile("pynacount", deadline=None)
+settings.register_profile("search", deadline=None, max_examples=500)  # --hypothesis-profile=search looks longer
 settings.load_profile("pynacount")
 
 
