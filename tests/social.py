@@ -14,7 +14,7 @@ from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttr
 
 
 class Meta:
-    table_name = "Social"
+    table_name = "Town"
     counted_deadline = 20
 
 
@@ -127,14 +127,14 @@ def raw() -> Any:
 
 def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
     """The table, by its keys; only the partitions that begin with ``prefix``."""
-    found = raw().scan(TableName="Social", ConsistentRead=True)["Items"]
+    found = raw().scan(TableName="Town", ConsistentRead=True)["Items"]
     return {(item["PK"]["S"], item["SK"]["S"]): item for item in found if item["PK"]["S"].startswith(prefix)}
 
 
 def item(pk: str, sk: str) -> dict[str, Any] | None:
     """One item as it is stored, without its keys; None where there is none."""
     key = {"PK": {"S": pk}, "SK": {"S": sk}}
-    stored: dict[str, Any] | None = raw().get_item(TableName="Social", Key=key, ConsistentRead=True).get("Item")
+    stored: dict[str, Any] | None = raw().get_item(TableName="Town", Key=key, ConsistentRead=True).get("Item")
     return None if stored is None else {name: value for name, value in stored.items() if name not in key}
 
 
@@ -146,14 +146,14 @@ def number(pk: str, name: str) -> str | None:
 
 def put(pk: str, sk: str, **attributes: dict[str, Any]) -> None:
     """Write an item behind the library's back."""
-    raw().put_item(TableName="Social", Item={"PK": {"S": pk}, "SK": {"S": sk}, **attributes})
+    raw().put_item(TableName="Town", Item={"PK": {"S": pk}, "SK": {"S": sk}, **attributes})
 
 
 def unseed(pk: str, *names: str) -> None:
     """Take tallies away, as if they had never been."""
     for name in names:
         raw().update_item(
-            TableName="Social",
+            TableName="Town",
             Key={"PK": {"S": pk}, "SK": {"S": "META"}},
             UpdateExpression="REMOVE #name",
             ExpressionAttributeNames={"#name": name},

@@ -395,4 +395,4 @@ def test_a_lost_answer_to_a_delete_is_told_as_unknown_and_can_be_asked_again(mon
     ):
         Post(post_id="a91f").delete()
     Post(post_id="a91f").delete()
-    assert raw().scan(TableName="Social")["Count"] == 3
+    assert raw().scan(TableName="Town")["Count"] == 3

@@ -382,7 +382,7 @@ class TestReading:
                 {"PutRequest": {"Item": {"PK": {"S": f"POST#{i}"}, "SK": {"S": "META"}, "likeTally": {"N": str(i)}}}}
                 for i in range(start, start + 25)
             ]
-            client.batch_write_item(RequestItems={"Social": puts})
+            client.batch_write_item(RequestItems={"Town": puts})
         unseed("POST#7", "likeTally")
         refs = [Post.ref(post_id=str(i)) for i in range(150)] + [Post.ref(post_id="gone")]
         sent.clear()
