@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -19,9 +19,10 @@ from pynacount.tallies.reading import read_tallies, read_tally
 from pynacount.tallies.seeding import seed
 
 if TYPE_CHECKING:
+    from pynacount.model import CountedModel
     from pynacount.relations import CountedIn
 
-R = TypeVar("R", bound=Hashable)
+R = TypeVar("R", bound="CountedModel")
 
 DEFAULT_LAZY_SEED_LIMIT = 10_000
 """Children that a writer counts on its way: about one megabyte of likes, one page of a query."""
@@ -218,7 +219,7 @@ class CounterField(Attribute[int]):
             sources.setdefault(relation.place(), relation.source())
         return tuple(sources.values())
 
-    def value(self, ref: Any, *, consistent_read: bool = False) -> int | None:
+    def value(self, ref: CountedModel, *, consistent_read: bool = False) -> int | None:
         """The tally by one ``GetItem``; None while it is not seeded.
 
         Raises :class:`ParentMissing` where there is no such parent.
@@ -238,7 +239,7 @@ class CounterField(Attribute[int]):
         )
         return {ref: found[key] for ref, key in keys.items() if key in found}
 
-    def seed(self, ref: Any) -> int:
+    def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
 
         Safe at any time, by any number of callers at once. Costs the read units of all the children.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
 
 from pynamodb.attributes import Attribute
 from pynamodb.constants import NUMBER
@@ -20,9 +21,9 @@ from pynacount.refs import Ref
 from pynacount.schema import KeySchema
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Never, Self
 
-C = TypeVar("C")
+C = TypeVar("C", covariant=True)
 
 
 class CountedIn:
@@ -45,7 +46,7 @@ class CountedIn:
         self,
         counter: CounterField,
         when: str | Callable[[Any], Any] | None = None,
-        amount: Any = 1,
+        amount: float | Decimal | str | Callable[[Any], float | Decimal | None] = 1,
         reads: tuple[str, ...] | list[str] = (),
         index: str | None = None,
         **variables: str,
@@ -385,7 +386,13 @@ class CountedSet(Generic[C]):
     :param tally: the name of the parent's ``CounterField``.
     """
 
-    def __init__(self, child: str | type[C], *, tally: str) -> None:
+    @overload
+    def __init__(self: CountedSet[Any], child: str, *, tally: str) -> None: ...
+
+    @overload
+    def __init__(self, child: type[C], *, tally: str) -> None: ...
+
+    def __init__(self, child: str | type[Any], *, tally: str) -> None:
         self.child = child
         self.tally = tally
         self.owner: Any = None
@@ -410,7 +417,7 @@ class CountedSet(Generic[C]):
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else BoundSet(self, instance)
 
-    def __set__(self, instance: Any, value: object) -> None:
+    def __set__(self, instance: Any, value: Never) -> None:
         raise AttributeError(f"{self.label} cannot be assigned; add() and discard() its children")
 
     @property
@@ -492,6 +499,16 @@ class BoundSet(Generic[C]):
         """Whether the child is there, by one consistent ``GetItem``."""
         child = self._child(values)
         return bool(child._counting.exists(child))
+
+    def __contains__(self, child: Never) -> NoReturn:
+        raise TypeError(
+            f"'in' would read all the children of {self._set.label}; ask by {self._set.name}.contains("
+            f"{', '.join(f'{name}=...' for name in self._own_variables())})"
+        )
+
+    def _own_variables(self) -> list[str]:
+        relation = self._set.relation
+        return [name for name in relation.child_schema.variables if name not in relation.from_child.values()]
 
     def __iter__(self) -> Iterator[C]:
         """The children, page by page, by consistent queries."""

@@ -140,14 +140,12 @@ class Like(CountedModel):
 """
 
 
-@pytest.mark.xfail(strict=True, reason="mypy asks for an annotation: a string says nothing of the child's type")
 def test_a_set_whose_child_is_named_by_a_string_needs_no_annotation(complaints: Callable[[str], str]) -> None:
     """As the README and the tutorial write it; what it iterates over is Any then."""
     source = POST + '    likes = CountedSet("Like", tally="like_tally")\n' + LIKE
     assert complaints(source) == ""
 
 
-@pytest.mark.xfail(strict=True, reason="CountedSet is invariant in its child")
 def test_a_subclass_says_of_which_model_its_inherited_set_is(complaints: Callable[[str], str]) -> None:
     source = """
         class Post(models.PostMeta):
@@ -174,7 +172,6 @@ def test_a_subclass_says_of_which_model_its_inherited_set_is(complaints: Callabl
         "CountedIn(Post.like_tally, amount=lambda like: 'three', reads=('stars',))",
     ],
 )
-@pytest.mark.xfail(strict=True, reason="the parameter is typed as Any or object")
 def test_a_mistake_that_fails_when_it_runs_is_noticed(complaints: Callable[[str], str], mistake: str) -> None:
     post = (
         POST
@@ -186,7 +183,6 @@ def test_a_mistake_that_fails_when_it_runs_is_noticed(complaints: Callable[[str]
 # -- that it is true
 
 
-@pytest.mark.xfail(strict=True, reason="it reads all children, and says False whatever is asked")
 def test_membership_is_refused_in_favour_of_contains(tables: Callable[..., None]) -> None:
     tables(*application.TABLES)
     application.Post(post_id="a").save()

@@ -56,8 +56,8 @@ def declarations() -> None:
     CountedIn(Post.like_tally, when=5)  # type: ignore[arg-type]
     CountedIn(Post.like_tally, reads="hidden")  # type: ignore[arg-type]
     CountedIn(Post.like_tally, post_id=Like.pk)  # type: ignore[arg-type]  # the name of the child's attribute
-    CountedSet(Like)  # type: ignore[call-arg]
-    CountedSet(Like, tally=Post.like_tally)  # type: ignore[arg-type]  # its name: the class is not there yet
+    CountedSet(Like)  # type: ignore[call-overload]
+    CountedSet(Like, tally=Post.like_tally)  # type: ignore[call-overload]  # its name: the class is not there yet
     KeyAttribute()  # type: ignore[call-arg]
     KeyAttribute("POST#{post_id}", hash_key=True, null=True)  # type: ignore[call-arg]
 
