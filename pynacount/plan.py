@@ -83,35 +83,29 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class _OfKey:
+    key: ItemKey
+    claims: tuple[Claim, ...]
+
+    def request(self) -> dict[str, Any]:
+        """The argument of boto3's ``delete_item``, or of a transaction's ``ConditionCheck``."""
+        return {"TableName": self.key.table, "Key": self.key.wire(), **_fragment((), self.claims)}
+
+    def size(self, known: int) -> int:
+        """Bytes of the item, as far as the plan knows it, or ``known`` where that is more."""
+        return max(item_size(self.key.wire()), known)
+
+
+class Delete(_OfKey):
     """Delete an item."""
 
-    key: ItemKey
-    claims: tuple[Claim, ...]
-
-    def request(self) -> dict[str, Any]:
-        """The argument of boto3's ``delete_item``."""
-        return {"TableName": self.key.table, "Key": self.key.wire(), **_fragment((), self.claims)}
-
-    def size(self, known: int) -> int:
-        """Bytes of the item, as far as the plan knows it, or ``known`` where that is more."""
-        return max(item_size(self.key.wire()), known)
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(_OfKey):
     """Write nothing, but let the transaction pass only under guards."""
 
-    key: ItemKey
-    claims: tuple[Claim, ...]
-
-    def request(self) -> dict[str, Any]:
-        """The argument of a transaction's ``ConditionCheck``."""
-        return {"TableName": self.key.table, "Key": self.key.wire(), **_fragment((), self.claims)}
-
-    def size(self, known: int) -> int:
-        """Bytes of the item, as far as the plan knows it, or ``known`` where that is more."""
-        return max(item_size(self.key.wire()), known)
+    __slots__ = ()
 
 
 Write: TypeAlias = Put | Update | Delete | Check

@@ -160,26 +160,6 @@ def test_a_subclass_says_of_which_model_its_inherited_set_is(complaints: Callabl
     assert complaints(source) == ""
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        "post.likes = {'u'}",
-        "'u' in post.likes",
-        "Post.like_tally.value('POST#a')",
-        "Post.like_tally.values(['POST#a'])",
-        "Post.like_tally.seed('POST#a')",
-        "CountedIn(Post.like_tally, amount=['stars'])",
-        "CountedIn(Post.like_tally, amount=lambda like: 'three', reads=('stars',))",
-    ],
-)
-def test_a_mistake_that_fails_when_it_runs_is_noticed(complaints: Callable[[str], str], mistake: str) -> None:
-    post = (
-        POST
-        + '    likes: CountedSet[CountedModel] = CountedSet("Like", tally="like_tally")\n\npost = Post(post_id="a")\n'
-    )
-    assert complaints(post + mistake + "\n") != ""
-
-
 # -- that it is true
 
 

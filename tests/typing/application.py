@@ -107,8 +107,8 @@ class Reply(CountedModel):
 class WriterPage(Writer):
     """Its children's model is known here, so the set is typed by it, with no annotation."""
 
-    class Meta:
-        table_name = "TypedForum"
+    class Meta(Writer.Meta):
+        pass
 
     replies = CountedSet(Reply, tally="reply_tally")
 

@@ -16,6 +16,9 @@ def counters(post: Post) -> None:
     post.like_tally = 3  # type: ignore[assignment]
     print(Post.like_tally.value())  # type: ignore[call-arg]
     print(Post.like_tally.value(post) + 1)  # type: ignore[operator]
+    print(Post.like_tally.value("POST#a"))  # type: ignore[arg-type]
+    print(Post.like_tally.values(["POST#a"]))  # type: ignore[type-var]
+    Post.like_tally.seed("POST#a")  # type: ignore[arg-type]
     print(Post.like_tally.values(post))  # type: ignore[arg-type]  # one is read by value()
     seeded: str = Post.like_tally.seed(post)  # type: ignore[assignment]
     del seeded
@@ -37,6 +40,8 @@ def sets(post: Post) -> None:
     Post.likes.add(user_id="u")  # type: ignore[attr-defined]
     added: str = post.likes.add(user_id="u")  # type: ignore[assignment]
     print(len(post.likes))  # type: ignore[arg-type]  # the tally says it, or recount()
+    post.likes = {"u"}  # type: ignore[assignment]
+    print("u" in post.likes)  # type: ignore[operator]  # contains(user_id="u")
     print(post.likes[0])  # type: ignore[index]
     for like in post.likes:
         print(like.author)  # type: ignore[attr-defined]
@@ -54,6 +59,8 @@ def declarations() -> None:
     CountedIn("like_tally")  # type: ignore[arg-type]
     CountedIn(models.PostMeta)  # type: ignore[arg-type]
     CountedIn(Post.like_tally, when=5)  # type: ignore[arg-type]
+    CountedIn(Post.like_tally, amount=["stars"])  # type: ignore[arg-type]
+    CountedIn(Post.like_tally, amount=lambda like: "three", reads=("stars",))  # type: ignore[arg-type, return-value]
     CountedIn(Post.like_tally, reads="hidden")  # type: ignore[arg-type]
     CountedIn(Post.like_tally, post_id=Like.pk)  # type: ignore[arg-type]  # the name of the child's attribute
     CountedSet(Like)  # type: ignore[call-overload]
