@@ -243,7 +243,8 @@ class CounterField(Attribute[int]):
         """Count the parent's children and set the tally, if it is absent; return the tally.
 
         Safe at any time, by any number of callers at once. Costs the read units of all the children.
-        Raises :class:`ParentMissing` where there is no such parent, or it is being deleted.
+        Raises :class:`ParentMissing` where there is no such parent, or it is being deleted;
+        :class:`CounterNotSeeded` where only a scan would find the children.
         """
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
@@ -94,6 +94,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
     """
 
     _counting: ClassVar[Counting]
+
+    if TYPE_CHECKING:
+        Meta: Any  # PynamoDB's type for it asks for every setting, also for those with a default
 
     def __init__(
         self, hash_key: Any = None, range_key: Any = None, _user_instantiated: bool = True, **attributes: Any
@@ -186,7 +189,10 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         attributes_to_get: Sequence[str] | None = None,
         **variables: Any,
     ) -> Self:
-        """One item, by its variables (``Post.get(post_id="a91f")``) or, as in PynamoDB, by its keys."""
+        """One item, by its variables (``Post.get(post_id="a91f")``) or, as in PynamoDB, by its keys.
+
+        Raises the model's ``DoesNotExist``, and :class:`KeyTemplateError` for ids that cannot be a key.
+        """
         counting = cls._counting
         if variables or hash_key is None:
             values = cls(hash_key, range_key, **variables).attribute_values
@@ -227,10 +233,11 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         intent = Save(self, condition, add_version_condition)
         return self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
 
-    def delete(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> Any:
+    def delete(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> dict[str, Any]:
         """Delete the item, and take it out of the tallies that it counts in.
 
-        A child that is not there raises :class:`NotCounted`. A parent follows its counters' ``on_delete``: under
+        A child that is not there raises :class:`NotCounted`; a parent that is not there counts as deleted. A condition
+        or a version that did not hold raises ``DeleteError``. A parent follows its counters' ``on_delete``: under
         ``restrict`` :class:`ParentNotEmpty`; a cascade that was interrupted goes on where it stopped.
         """
         protocol = delete(self, condition, add_version_condition)
@@ -238,13 +245,15 @@ class CountedModel(Model, metaclass=CountedModelMeta):
 
     def update(
         self, actions: list[Action], condition: Condition | None = None, *, add_version_condition: bool = True
-    ) -> Any:
+    ) -> dict[str, Any]:
         """PynamoDB's update, on an item that must exist.
 
         What could not be sent twice (an ``add``, a condition, a version) goes as a transaction of its own, at twice
         the write units, so that a retry never does it twice.
 
-        Raises :class:`UncountedWrite` for an action on a tally, or on an attribute that the item counts by.
+        Raises :class:`UncountedWrite` for an action on a tally, or on an attribute that the item counts by;
+        :class:`ParentMissing` for an item that is not there (:class:`NotCounted` for a child); ``UpdateError`` for a
+        condition or a version that did not hold.
         """
         if not isinstance(actions, list) or not actions:
             raise TypeError("the value of `actions` is expected to be a non-empty list")

@@ -1,13 +1,14 @@
-"""A post and its likes, as the articles on DynamoDB have them, ready to be subclassed.
+"""A post and its likes, as the articles on DynamoDB have them, ready to be subclassed::
 
-class Post(PostMeta):
+class Post(models.PostMeta):
     class Meta:
         table_name = "Social"
 
 class Like(models.Like):
-    post = CountedIn(Post.like_tally)
     class Meta:
         table_name = "Social"
+
+    post = CountedIn(Post.like_tally)
 """
 
 from __future__ import annotations

@@ -484,7 +484,10 @@ class BoundSet(Generic[C]):
         return True
 
     def discard(self, **values: Any) -> bool:
-        """Delete the child and take it out of the count, in one transaction. False if it was not there."""
+        """Delete the child and take it out of the count, in one transaction. False if it was not there.
+
+        Raises what :meth:`add` raises; a child whose parent is gone can be discarded all the same.
+        """
         try:
             self.remove(**values)
         except NotCounted:
@@ -500,6 +503,11 @@ class BoundSet(Generic[C]):
         child = self._child(values)
         return bool(child._counting.exists(child))
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"whether {self._set.label} is empty is not known without reading; look at the tally, or ask recount()"
+        )
+
     def __contains__(self, child: Never) -> NoReturn:
         raise TypeError(
             f"'in' would read all the children of {self._set.label}; ask by {self._set.name}.contains("
@@ -511,7 +519,10 @@ class BoundSet(Generic[C]):
         return [name for name in relation.child_schema.variables if name not in relation.from_child.values()]
 
     def __iter__(self) -> Iterator[C]:
-        """The children, page by page, by consistent queries."""
+        """The children, page by page, by consistent queries; none where there is no such parent.
+
+        Raises :class:`DeclarationError` where the children lie in partitions of their own and no index is declared.
+        """
         relation = self._set.relation
         return cast("Iterator[C]", relation.owner._counting.children(relation, self._key()))
 
@@ -519,6 +530,7 @@ class BoundSet(Generic[C]):
         """How many the tally should say, counted from the children now; writes nothing.
 
         Costs the read units of all the children. While children come and go it is a number between, and proves nothing.
+        Raises :class:`ParentMissing`, and :class:`CounterNotSeeded` where only a scan would find the children.
         """
         counted: Any = self._set.owner._counting.recount(self._set.find_counter().tally, self._key())
         return counted  # type: ignore[no-any-return]

@@ -33,12 +33,18 @@ class Transaction:
         self._first: Any = None
 
     def save(self, item: CountedModel, condition: Condition | None = None) -> None:
-        """Save an instance: create it, counted, or write what changed since it was loaded."""
+        """Save an instance: create it, counted, or write what changed since it was loaded.
+
+        A condition or a version that did not hold raises ``PutError`` at the end of the block.
+        """
         _refuse_ref(item, "save")
         self._add(item, Save(item, condition))
 
     def delete(self, item: CountedModel, condition: Condition | None = None) -> None:
-        """Delete an instance's item, and take it out of the tallies that it counts in."""
+        """Delete an instance's item, and take it out of the tallies that it counts in.
+
+        A condition or a version that did not hold raises ``DeleteError`` at the end of the block.
+        """
         _refuse_ref(item, "delete")
         cascades = [c.label for c in item._counting.counters.values() if c.on_delete == "cascade" and c.is_counted]
         if cascades:
@@ -49,14 +55,21 @@ class Transaction:
         self._add(item, Discard(item, condition))
 
     def update(self, item: CountedModel, actions: Sequence[Action], condition: Condition | None = None) -> None:
-        """Update actions on an instance's item, which must exist. The instance itself does not follow."""
+        """Update actions on an instance's item, which must exist. The instance itself does not follow.
+
+        Raises :class:`UncountedWrite` for a tally or for what the item counts by; at the end of the block
+        ``UpdateError`` for a condition or a version that did not hold.
+        """
         _refuse_ref(item, "update")
         if not actions:
             raise TypeError("tx.update() needs at least one action")
         self._add(item, Edit(item, actions, condition, True))
 
     def check(self, item: CountedModel, condition: Condition) -> None:
-        """Let the transaction pass only if the condition holds for the item; an instance or a ``ref``."""
+        """Let the transaction pass only if the condition holds for the item; an instance or a ``ref``.
+
+        If it does not, :class:`CheckFailed` is raised at the end of the block.
+        """
         model: Any = _model_of(item)
         self._add(item, Verify(model.__name__, model._counting.key_of(item), condition))
 

@@ -17,6 +17,8 @@ def uncounted() -> Iterator[Uncounted]:
     that were ``unseeded``, and of those that are ``missing``: children were written for them, and they do not exist.
     Save a missing parent within such a block too: there it is born without a tally, and so is counted when it is first
     needed. Outside it would be born with 0.
+
+    It holds for the current thread or task; a thread that is started inside it counts.
     """
     block = Uncounted()
     token = uncounted_block.set(block)

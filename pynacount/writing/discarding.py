@@ -26,6 +26,7 @@ class Discard(ModelIntent):
     """Delete an instance's item, and take it out of the tallies that it counts in."""
 
     operation = DeleteError
+    operation_name = "DeleteItem"
 
     def __init__(
         self,

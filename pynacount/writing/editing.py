@@ -26,6 +26,7 @@ class Edit(ModelIntent):
     """Update actions of the application's own, on an item that must exist."""
 
     operation = UpdateError
+    operation_name = "UpdateItem"
 
     def __init__(
         self, instance: Any, actions: Sequence[PynamodbAction], condition: Condition | None, add_version_condition: bool

@@ -10,6 +10,7 @@ from pynamodb.attributes import VersionAttribute
 from pynamodb.exceptions import PutError, PynamoDBException
 from pynamodb.expressions.condition import Condition
 
+from pynacount.commit import REFUSED
 from pynacount.contributions import NOTHING, Contribution, Tally, difference
 from pynacount.expressions import Given, Guard, Same
 from pynacount.keys import ItemKey
@@ -61,6 +62,7 @@ class ModelIntent(Intent):
     """What saving, editing and deleting a model's instance have in common."""
 
     operation: type[PynamoDBException] = PutError
+    operation_name = "PutItem"
 
     def __init__(self, instance: Any, condition: Condition | None, add_version_condition: bool) -> None:
         self.instance = instance
@@ -94,5 +96,7 @@ class ModelIntent(Intent):
         """PynamoDB's own error for its own condition or version, with the code it is known by."""
         what = "its version moved on" if guard in self.version_guard else "its condition did not hold"
         message = f"{self.about} was not written: {what}; read it again and decide anew"
-        cause = ClientError({"Error": {"Code": "ConditionalCheckFailedException", "Message": message}}, "PutItem")
+        cause = ClientError(
+            {"Error": {"Code": "ConditionalCheckFailedException", "Message": message}}, self.operation_name
+        )
         return self.operation(message, cause)
