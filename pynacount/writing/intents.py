@@ -96,7 +96,6 @@ class ModelIntent(Intent):
         """PynamoDB's own error for its own condition or version, with the code it is known by."""
         what = "its version moved on" if guard in self.version_guard else "its condition did not hold"
         message = f"{self.about} was not written: {what}; read it again and decide anew"
-        cause = ClientError(
-            {"Error": {"Code": "ConditionalCheckFailedException", "Message": message}}, self.operation_name
-        )
+        error = {"Error": {"Code": REFUSED, "Message": message}}
+        cause = ClientError(error, self.operation_name)
         return self.operation(message, cause)
