@@ -96,6 +96,6 @@ class ModelIntent(Intent):
         """PynamoDB's own error for its own condition or version, with the code it is known by."""
         what = "its version moved on" if guard in self.version_guard else "its condition did not hold"
         message = f"{self.about} was not written: {what}; read it again and decide anew"
-        error = {"Error": {"Code": REFUSED, "Message": message}}
+        error: Any = {"Error": {"Code": REFUSED, "Message": message}}
         cause = ClientError(error, self.operation_name)
         return self.operation(message, cause)
