@@ -108,7 +108,8 @@ class Driver:
                         until = time.monotonic() + self.deadline
                 elif isinstance(step, Wait):
                     time.sleep(step.seconds)
-                    until += step.seconds
+                    if not step.spends:
+                        until += step.seconds
                     answer = {}
                 step = protocol.send(answer)
         except StopIteration as end:

@@ -9,7 +9,10 @@ from typing import Any, Literal, TypeAlias
 from pynacount.amounts import Amount, negative, plus
 from pynacount.keys import ItemKey
 
-Missing: TypeAlias = Literal["seed", "zero"]
+MARKS = ("Closed", "Pending", "Was")
+"""What is appended to a tally's attribute name for marks of the library's own on the parent."""
+
+Missing: TypeAlias = Literal["seed", "zero", "defer"]
 OnDelete: TypeAlias = Literal["restrict", "cascade", "leave"]
 
 
@@ -27,6 +30,7 @@ class Tally:
     on_delete: OnDelete
     lazy_seed_limit: int
     settle: float
+    revision: str | None
     target: str
     sources: Callable[[], tuple[Source, ...]]
 
@@ -37,8 +41,13 @@ class Tally:
 
     @property
     def pending_name(self) -> str:
-        """The attribute that counts the uncounted writes to this parent's children."""
+        """The attribute that counts the uncounted writes to this parent's children, and the fences. It only grows."""
         return f"{self.attr_name}Pending"
+
+    @property
+    def was_name(self) -> str:
+        """The attribute that keeps the old number for readers while it is being repaired."""
+        return f"{self.attr_name}Was"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pynamodb.constants import NUMBER, STRING
 from pynacount.amounts import plus
 from pynacount.commit import Driver
 from pynacount.connections import check_deadline, connection_for, deadline_of
-from pynacount.contributions import NOTHING, Contribution, Tally
+from pynacount.contributions import MARKS, NOTHING, Contribution, Tally
 from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
 from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
@@ -25,9 +25,6 @@ from pynacount.schema import KeyPart, KeySchema
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.tallies.counting import count
 from pynacount.tallies.seeding import missing
-
-MARKS = ("Closed", "Pending", "Was")
-"""What the library appends to a tally's attribute name for marks of its own on the parent."""
 
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -95,11 +92,12 @@ class Counting:
                     f"counter an attr_name of its own"
                 )
         for counter in self.counters.values():
-            for mark in MARKS:
-                if (clash := seen.get(counter.attr_name + mark)) is not None:
+            own = [counter.attr_name + mark for mark in MARKS]
+            for name in own if counter.revision is None else [*own, counter.revision]:
+                if (clash := seen.get(name)) is not None:
                     raise DeclarationError(
-                        f"{model}.{clash} is stored as {counter.attr_name + mark!r}, which {counter.label} keeps "
-                        f"for itself; give it another attr_name"
+                        f"{model}.{clash} is stored as {name!r}, which {counter.label} keeps for itself; give it "
+                        f"another attr_name"
                     )
         ttl = next((name for name, a in attributes.items() if isinstance(a, TTLAttribute)), None)
         if ttl is not None and self.relations:

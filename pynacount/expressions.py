@@ -156,6 +156,14 @@ class Set:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """``SET name = source``: the value that the attribute ``source`` has before the update."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """``REMOVE name``."""
 
@@ -177,7 +185,7 @@ class GivenAction:
     action: pynamodb_update.Action
 
 
-Action: TypeAlias = Set | Remove | Add | GivenAction
+Action: TypeAlias = Set | Copy | Remove | Add | GivenAction
 
 _WISHES: dict[Any, str] = {1: "one", -1: "minusOne", 0: "zero"}
 _CLAUSES = {
@@ -204,6 +212,8 @@ def update_text(actions: Iterable[Action], names: Names) -> str:
             case Set(name, content):
                 wish = "zero" if content == ZERO else None
                 clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.value(content, wish)}")
+            case Copy(name, source):
+                clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.name(source)}")
             case Remove(name):
                 clauses.setdefault("REMOVE", []).append(names.name(name))
             case GivenAction(given):

@@ -16,6 +16,7 @@ from pynacount.contributions import Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
 from pynacount.tallies.reading import read_tallies, read_tally
+from pynacount.tallies.repairing import Repair, repair, repair_by_revision
 from pynacount.tallies.seeding import seed
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ DEFAULT_LAZY_SEED_LIMIT = 10_000
 DEFAULT_SETTLE = 1.0
 """Seconds after which a committed transaction is taken to be visible to queries (AWS speaks of milliseconds)."""
 
-_MISSING = ("seed", "zero")
+_MISSING = ("seed", "zero", "defer")
 _ON_DELETE = ("restrict", "cascade", "leave")
 
 
@@ -84,11 +85,14 @@ class CounterField(Attribute[int]):
 
     :param attr_name: the attribute's name in the table, as for any PynamoDB attribute.
     :param missing: what a write does with a parent that has no tally: ``"seed"`` counts its children first;
-        ``"zero"`` starts from 0, for a table that is known to hold no uncounted children.
+        ``"zero"`` starts from 0, for a table that is known to hold no uncounted children; ``"defer"`` writes the child
+        uncounted and leaves the counting for later, while old code that does not count is still running.
     :param on_delete: what ``delete()`` of a parent does about its children: ``"restrict"`` refuses while there are
         any, ``"cascade"`` deletes them first, ``"leave"`` leaves them.
     :param lazy_seed_limit: the most children that a writer counts on its way; past it, ``CounterNotSeeded``.
     :param settle: seconds after which a committed transaction is taken to be visible to queries.
+    :param revision: the name of an attribute that every counted write of the parent raises. With it a parent can be
+        repaired without holding up its writers, if a count can be finished between two of them.
     """
 
     attr_type = NUMBER
@@ -102,6 +106,7 @@ class CounterField(Attribute[int]):
         on_delete: OnDelete = "restrict",
         lazy_seed_limit: int = DEFAULT_LAZY_SEED_LIMIT,
         settle: float = DEFAULT_SETTLE,
+        revision: str | None = None,
     ) -> None:
         _one_of("missing", missing, _MISSING)
         _one_of("on_delete", on_delete, _ON_DELETE)
@@ -109,11 +114,14 @@ class CounterField(Attribute[int]):
             raise DeclarationError(f"CounterField(lazy_seed_limit={lazy_seed_limit!r}) must be an int of 0 or more")
         if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not settle >= 0:
             raise DeclarationError(f"CounterField(settle={settle!r}) must be a number of seconds, 0 or more")
+        if revision is not None and (not isinstance(revision, str) or not revision):
+            raise DeclarationError(f"CounterField(revision={revision!r}) must be the name of an attribute")
         super().__init__(attr_name=attr_name, null=True)
         self.missing: Missing = missing
         self.on_delete: OnDelete = on_delete
         self.lazy_seed_limit = lazy_seed_limit
         self.settle = settle
+        self.revision = revision
         self.owner: Any = None
         self.name = ""
         self.relations: list[CountedIn] = []
@@ -206,6 +214,7 @@ class CounterField(Attribute[int]):
                 on_delete=self.on_delete,
                 lazy_seed_limit=self.lazy_seed_limit,
                 settle=self.settle,
+                revision=self.revision,
                 target=f"{module}:{self.label}",
                 sources=self.sources,
             )
@@ -250,6 +259,22 @@ class CounterField(Attribute[int]):
             seed(self.tally, self.owner._counting.key_of(ref))
         )
         return found  # type: ignore[no-any-return]
+
+    def repair(self, ref: CountedModel, *, fence: bool = False) -> Repair:
+        """Count the parent's children anew and set the tally, whatever it says now; return what was and is.
+
+        Safe at any time, by any number of callers at once. The tally is taken away in one write (a *fence*), its old
+        value kept aside for readers, and the parent is seeded: writers of this parent wait for the count, or help with
+        it. Where the counter has a ``revision``, the number is set without a fence, if no child came or went
+        meanwhile; ``fence=True`` asks for the fence all the same.
+        Raises :class:`ParentMissing` as :meth:`seed` does; :class:`CounterContention` where children came and went
+        throughout each of several counts by revision.
+        """
+        key = self.owner._counting.key_of(ref)
+        by_revision = self.revision is not None and not fence
+        protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)
+        done: Repair = self.owner._counting.driver(f"{self.label}.repair", renew=True).run(protocol)
+        return done
 
 
 def _one_of(name: str, value: object, choices: Collection[str]) -> None:

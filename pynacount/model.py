@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from pynamodb.constants import NUMBER
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 from pynamodb.models import BatchWrite, MetaModel, Model
@@ -212,13 +213,22 @@ class CountedModel(Model, metaclass=CountedModelMeta):
                 f"{error.msg} (item {shown}); remove the attribute, and it is seeded from the children that are there"
             ) from None
         instance._stored_item = data
+        instance._show_kept_aside(data)
         return instance
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
         """Take over a raw item that was just read."""
         super().deserialize(attribute_values)
         self._stored_item = attribute_values
+        self._show_kept_aside(attribute_values)
         self.__dict__.pop("_key_variables", None)
+
+    def _show_kept_aside(self, data: Item) -> None:
+        """During a repair, readers see the number that it is repaired from."""
+        for counter in self._counting.counters.values():
+            kept = data.get(f"{counter.attr_name}Was", {}).get(NUMBER)
+            if kept is not None and counter.attr_name not in data:
+                counter.__set__(self, counter.deserialize(kept))
 
     # -- writing
 

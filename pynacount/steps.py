@@ -29,9 +29,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Let the transactions that are already committed become visible to queries (field: *settle*)."""
+    """Let time pass: until committed transactions are visible to queries (*settle*), or for others to finish.
+
+    ``spends``: whether the wait counts against the operation's deadline, as waiting for others must.
+    """
 
     seconds: float
+    spends: bool = False
 
 
 Step: TypeAlias = Send | Wait

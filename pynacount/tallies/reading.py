@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pynacount.amounts import Amount
+from pynacount.amounts import Amount, stored_amount
 from pynacount.contributions import Tally
 from pynacount.errors import ParentMissing
 from pynacount.expressions import Names
@@ -54,12 +54,14 @@ def read_tallies(
 
 def _shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
     value = stored(tally, key, item)
+    if value is None and (kept := item.get(tally.was_name, {}).get("N")) is not None:
+        return stored_amount(kept)
     return 0 if value is None and tally.missing == "zero" else value
 
 
 def _projection(tally: Tally, key: ItemKey) -> dict[str, object]:
     names = Names()
-    text = ", ".join(names.name(name) for name in (*key.names, tally.attr_name))
+    text = ", ".join(names.name(name) for name in (*key.names, tally.attr_name, tally.was_name))
     return {"ProjectionExpression": text, **names.request()}
 
 

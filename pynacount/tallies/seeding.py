@@ -5,34 +5,47 @@ from __future__ import annotations
 from pynacount.amounts import Amount, stored_amount
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
-from pynacount.expressions import Absent, Exists, Guard, Same, Set
+from pynacount.errors import CounterNotSeeded, CounterTypeError, ParentMissing, PynacountError
+from pynacount.expressions import Absent, Action, Exists, Guard, Remove, Same, Set
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 from pynacount.tallies.counting import count
 
+AWAIT_REPAIR = 0.1
+"""Seconds between two looks at a parent that somebody else repairs."""
+
 
 def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amount]:
     """Make the tally present, and so exact; return it. A tally that is present already is left as it is.
 
     While it is absent no writer adds or removes a child, so the count is exact however long it takes; the
-    only other change is an uncounted write, which raises the mark ``<tally>Pending``. The mark only ever grows: were
-    it taken away, a seeder that slept through a whole round of backfill and seeding could not tell. Seeders that race
-    write the same number; one that dies leaves the parent as it was.
+    only other change is an uncounted write or a fence, which raise the mark ``<tally>Pending``. The mark only ever
+    grows: were it taken away, a seeder that slept through a whole round of backfill and seeding could not tell. Seeders
+    that race write the same number; one that dies leaves the parent as it was.
     """
+    too_many = False
     while True:
         item = yield from read(key, about=tally.label)
         if (present := stored(tally, key, item)) is not None:
             return present
         refuse_closed(tally, key, item)
-        pending = item.get(tally.pending_name)
-        if pending is not None:
+        if too_many:  # somebody repairs it, and has no limit
+            yield Wait(AWAIT_REPAIR, spends=True)
+            too_many = tally.was_name in item
+            continue
+        if tally.pending_name in item:
             # A transaction could have committed a moment ago; its child may not be visible to a query yet.
             yield Wait(tally.settle)
-        counted = yield from count(tally, key, limit)
-        answer = yield _set_if_unmoved(tally, key, counted, pending)
+        try:
+            counted = yield from count(tally, key, limit)
+        except CounterNotSeeded:
+            if limit is None or tally.was_name not in item:
+                raise
+            too_many = True
+            continue
+        answer = yield _set_if_unmoved(tally, key, counted, item)
         if not isinstance(answer, Refusal):
             return counted
         if answer.code != REFUSED:
@@ -40,14 +53,15 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
         # Seeded, closed, deleted, or written to uncounted meanwhile: look again.
 
 
-def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, pending: dict[str, str] | None) -> Send:
-    guards: tuple[Guard, ...] = (
-        Exists(tally.hash_name),
-        Absent(tally.attr_name),
-        Absent(tally.closed_name),
-        Same(tally.pending_name, pending),
-    )
-    return Plan((Update(key, (Set(tally.attr_name, {"N": str(counted)}),), (Claim(guards, tally),)),)).send()
+def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Send:
+    pending = item.get(tally.pending_name)
+    guards: list[Guard] = [Absent(tally.attr_name), Absent(tally.closed_name), Same(tally.pending_name, pending)]
+    if pending is None:  # else a parent that is gone has not that mark
+        guards.insert(0, Exists(tally.hash_name))
+    actions: list[Action] = [Set(tally.attr_name, {"N": str(counted)})]
+    if tally.was_name in item:
+        actions.append(Remove(tally.was_name))
+    return Plan((Update(key, tuple(actions), (Claim(tuple(guards), tally),)),)).send()
 
 
 def read(key: ItemKey, *, about: str) -> Protocol[Item]:

@@ -8,7 +8,7 @@ from pynamodb.exceptions import DeleteError
 from pynamodb.expressions.condition import Condition
 
 from pynacount.contributions import Tally
-from pynacount.errors import NotCounted, ParentNotEmpty
+from pynacount.errors import CounterNotSeeded, NotCounted, ParentNotEmpty
 from pynacount.expressions import ZERO, Exists, Given, Guard, Same
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
@@ -82,6 +82,11 @@ class Discard(ModelIntent):
         for tally in self.counting.tallies:
             if isinstance(guard, Same) and guard.name == tally.attr_name:
                 refuse_closed(tally, self.key, item)
+                if tally.attr_name not in item and tally.missing == "defer":
+                    raise CounterNotSeeded(
+                        f"{self.about} is not deleted: {tally.label} is not counted yet, and missing='defer' does not "
+                        f"count on the way. Call {tally.label}.seed(ref) once no old code writes any more"
+                    )
                 if tally.attr_name not in item:
                     return NeedsSeed(tally, self.key)
                 raise ParentNotEmpty(

@@ -12,6 +12,7 @@ from pynamodb.expressions.operand import Value
 from pynamodb.expressions.update import Action as PynamodbAction
 from pynamodb.expressions.update import RemoveAction, SetAction
 
+from pynacount.contributions import MARKS
 from pynacount.errors import CheckFailed, NotCounted, ParentMissing, UncountedWrite
 from pynacount.expressions import Action, Add, Given, GivenAction, Guard, Same, Set
 from pynacount.keys import ItemKey
@@ -41,8 +42,8 @@ class Edit(ModelIntent):
         name = action.values[0].path[0].partition("[")[0]  # type: ignore[attr-defined]
         model = type(self.instance)
         for field_ in self.counting.counters.values():
-            marks = (f"{field_.attr_name}Closed", f"{field_.attr_name}Pending")
-            if (name == field_.attr_name and field_.is_counted) or name in marks:
+            marks = [field_.attr_name + mark for mark in MARKS]
+            if (name == field_.attr_name and field_.is_counted) or name in (*marks, field_.revision):
                 raise UncountedWrite(f"{field_.label} cannot be written by update(): {field_.way_out()}")
         if name in self.counting.read_attributes:
             raise UncountedWrite(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pynacount.amounts import Amount
 from pynacount.contributions import Tally
@@ -31,31 +31,55 @@ class ParentClaim:
     tallies: tuple[Tally, ...]
 
 
-def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], orphaned: bool) -> Write:
-    """What the counting does to one parent. ``orphaned``: it is known not to exist, and must still not."""
+@dataclass(slots=True)
+class Known:
+    """What refusals told of the parents.
+
+    ``orphaned`` do not exist, and there is no tally to keep. ``deferred`` have no tally, and are counted later.
+    """
+
+    orphaned: set[ItemKey] = field(default_factory=set)
+    deferred: set[tuple[Tally, ItemKey]] = field(default_factory=set)
+
+
+def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) -> Write:
+    """What the counting does to one parent."""
     claim_by = ParentClaim(key, tuple(tallies))
-    if orphaned:
+    if key in known.orphaned:
         return Check(key, (Claim((Absent(key.names[0]),), claim_by),))
     block = uncounted_block.get()
     if block is not None:
         block.unseeded.add(key)
         fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
         fences += [Add(tally.pending_name, 1) for tally in tallies]
-        return Update(key, tuple(fences), (Claim((Exists(key.names[0]),), claim_by),))
+        open_: list[Guard] = [Absent(tally.closed_name) for tally in tallies if tally.on_delete == "cascade"]
+        return Update(key, tuple(fences), (Claim((Exists(key.names[0]), *open_), claim_by),))
     guards: list[Guard] = []
     adds: list[Action] = []
     for tally, amount in tallies.items():
+        if (tally, key) in known.deferred:
+            guards += deferred_guards(tally)
+            adds.append(Add(tally.pending_name, 1))
+            continue
         guards += parent_guards(tally)
         if amount:
             adds.append(Add(tally.attr_name, amount))
+        if tally.revision is not None:  # also where nothing is added: a count under way may have seen half of it
+            adds.append(Add(tally.revision, 1))
     claims = (Claim(tuple(guards), claim_by),)
     return Update(key, tuple(adds), claims) if adds else Check(key, claims)
 
 
 def parent_guards(tally: Tally) -> tuple[Guard, ...]:
     """What a counted write asks of the parent: that its tally is exact, or (``missing="zero"``) that it exists."""
-    if tally.missing == "seed":
+    if tally.missing != "zero":
         return (Exists(tally.attr_name),)
     if tally.on_delete == "cascade":
         return (Exists(tally.hash_name), Absent(tally.closed_name))
     return (Exists(tally.hash_name),)
+
+
+def deferred_guards(tally: Tally) -> tuple[Guard, ...]:
+    """What an uncounted write under ``missing="defer"`` asks: that the parent is there, and still has no tally."""
+    guards = (Exists(tally.hash_name), Absent(tally.attr_name))
+    return (*guards, Absent(tally.closed_name)) if tally.on_delete == "cascade" else guards

@@ -7,19 +7,18 @@ into one plan, and does what a refusal asks for: seed a parent, read an item aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pynacount.contributions import Contribution, by_parent
 from pynacount.items import read_item
-from pynacount.keys import ItemKey
 from pynacount.plan import Plan, Write, build
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.tallies.seeding import seed
 from pynacount.writing.discarding import Discard, Gone
 from pynacount.writing.editing import Edit
 from pynacount.writing.intents import Intent
-from pynacount.writing.parents import parent_write
+from pynacount.writing.parents import Known, parent_write
 from pynacount.writing.refusals import read_refusal
 
 
@@ -31,9 +30,9 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
     """
     for intent in intents:
         yield from intent.read()
-    orphaned: set[ItemKey] = set()
+    known = Known()
     while True:
-        plan = plan_of(intents, orphaned)
+        plan = plan_of(intents, known)
         if not plan.writes:
             return {}
         send = plan.send()
@@ -45,13 +44,13 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
                 for intent in intents:
                     intent.landed(plan)
                 return answer
-            needs = yield from read_refusal(plan, answer, orphaned, intents)
+            needs = yield from read_refusal(plan, answer, known, intents)
             if needs is None:
                 break  # planned anew
             yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
 
 
-def plan_of(intents: Sequence[Intent], orphaned: Iterable[ItemKey] = (), reads: tuple[int, ...] = ()) -> Plan:
+def plan_of(intents: Sequence[Intent], known: Known | None = None, reads: tuple[int, ...] = ()) -> Plan:
     """The plan of these intents: their own writes, then their parents', merged where they meet."""
     writes: list[Write] = []
     moves: list[Contribution] = []
@@ -60,8 +59,9 @@ def plan_of(intents: Sequence[Intent], orphaned: Iterable[ItemKey] = (), reads: 
         if own is not None:
             writes.append(own)
         moves.append(intent.moved)
+    known = known or Known()
     for key, tallies in by_parent(moves).items():
-        writes.append(parent_write(key, tallies, key in orphaned))
+        writes.append(parent_write(key, tallies, known))
     return build(writes, reads, any(intent.needs_token for intent in intents))
 
 

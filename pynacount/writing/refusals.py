@@ -9,13 +9,12 @@ from pynacount.commit import CONDITION_FAILED
 from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Given, Guard
 from pynacount.items import read_item
-from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.tallies.seeding import missing, refuse_closed, wrong_type
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import Intent, NeedsSeed
-from pynacount.writing.parents import ParentClaim
+from pynacount.writing.parents import Known, ParentClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,7 @@ def _failures(plan: Plan, refusal: Refusal) -> list[_Failure]:
     return failures
 
 
-def read_refusal(
-    plan: Plan, refusal: Refusal, orphaned: set[ItemKey], intents: Sequence[Intent]
-) -> Protocol[NeedsSeed | None]:
+def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[Intent]) -> Protocol[NeedsSeed | None]:
     """What a definite refusal means: raises the answer, names a tally to seed, or asks for a new plan (None)."""
     failures = _failures(plan, refusal)
     if not failures:
@@ -62,11 +59,11 @@ def read_refusal(
     replan = False
     for failure in parents:
         key = failure.claim.by.key
-        if failure.item is not None and key in orphaned:
-            orphaned.discard(key)  # the parent is back
+        if failure.item is not None and key in known.orphaned:
+            known.orphaned.discard(key)  # the parent is back
             replan = True
         elif failure.item is None:
-            replan = _parent_is_missing(failure, key in arriving, orphaned) or replan
+            replan = _parent_is_missing(failure, key in arriving, known) or replan
     for failure in failures:
         if isinstance(failure.claim.by, ParentClaim):
             continue
@@ -78,13 +75,19 @@ def read_refusal(
         return None
     for failure in parents:
         for tally in failure.claim.by.tallies:
-            refuse_closed(tally, failure.claim.by.key, failure.item or {})
-            if tally.missing == "seed" and tally.attr_name not in (failure.item or {}):
-                return NeedsSeed(tally, failure.claim.by.key)
+            target, item = (tally, failure.claim.by.key), failure.item or {}
+            refuse_closed(tally, failure.claim.by.key, item)
+            if target in known.deferred:
+                if tally.attr_name in item:
+                    known.deferred.discard(target)  # it was seeded meanwhile, so from now on it is counted
+            elif tally.missing == "defer" and tally.attr_name not in item:
+                known.deferred.add(target)
+            elif tally.missing == "seed" and tally.attr_name not in item:
+                return NeedsSeed(*target)
     return None
 
 
-def _parent_is_missing(failure: _Failure, arriving: bool, orphaned: set[ItemKey]) -> bool:
+def _parent_is_missing(failure: _Failure, arriving: bool, known: Known) -> bool:
     """A child cannot come to a parent that is not there; it can leave one, and there is no tally to keep."""
     by = failure.claim.by
     block = uncounted_block.get()
@@ -93,7 +96,7 @@ def _parent_is_missing(failure: _Failure, arriving: bool, orphaned: set[ItemKey]
         block.missing.add(by.key)
     elif arriving:
         raise ParentMissing(missing(by.tallies[0].label, by.key))
-    orphaned.add(by.key)
+    known.orphaned.add(by.key)
     return True
 
 

@@ -48,8 +48,8 @@ class Save(ModelIntent):
             return self._update({**dropped, **kept}, ())
         item = dict(self.item) if self.counting.counters else self.item
         for tally in self.counting.tallies:
-            if uncounted_block.get() is not None or tally.on_delete == "leave":
-                # Children may be there already: born unseeded, and counted when first needed.
+            if uncounted_block.get() is not None or tally.on_delete == "leave" or tally.missing == "defer":
+                # Children may be there already, or come uncounted: born unseeded, and counted when first needed.
                 item[tally.pending_name] = {"N": str(self.birth_mark)}
             else:
                 item[tally.attr_name] = ZERO

@@ -9,6 +9,7 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttrib
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 from pynacount.steps import Protocol
+from pynacount.tallies.repairing import repair, repair_by_revision
 from pynacount.tallies.seeding import seed
 from pynacount.writing.blocks import Uncounted, uncounted_block
 from pynacount.writing.deleting import delete
@@ -110,6 +111,50 @@ class Use(CountedModel):
     tag = CountedIn(Tag.use_tally)
 
 
+class Poll(CountedModel):
+    """A parent whose every counted write raises a revision."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    vote_tally = CounterField(attr_name="voteTally", revision="voteTallyRev")
+    votes = CountedSet[Any]("Vote", tally="vote_tally")
+
+
+class Vote(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("VOTE#{user_id}", range_key=True, attr_name="SK")
+    poll = CountedIn(Poll.vote_tally)
+
+
+class EarlyPost(CountedModel):
+    """A post as the generation of code sees it that runs beside old code: it leaves the counting for later."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    like_tally = CounterField(attr_name="likeTally", missing="defer")
+    likes = CountedSet[Any]("EarlyLike", tally="like_tally")
+
+
+class EarlyLike(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("LIKE#{user_id}", range_key=True, attr_name="SK")
+    post = CountedIn(EarlyPost.like_tally)
+
+
 def saves(make: Callable[[], CountedModel]) -> Actor:
     """Save a new instance."""
     return lambda: perform([Save(make())])
@@ -142,6 +187,16 @@ def edits(model: type[CountedModel], store: Store, *key: str, **changes: Any) ->
 def seeds(counter: CounterField, ref: CountedModel) -> Actor:
     """Seed one parent."""
     return lambda: seed(counter.tally, counter.owner._counting.key_of(ref))
+
+
+def repairs(counter: CounterField, ref: CountedModel) -> Actor:
+    """Repair one parent by a fence."""
+    return lambda: repair(counter.tally, counter.owner._counting.key_of(ref))
+
+
+def repairs_by_revision(counter: CounterField, ref: CountedModel) -> Actor:
+    """Repair one parent by its revision."""
+    return lambda: repair_by_revision(counter.tally, counter.owner._counting.key_of(ref))
 
 
 def several(*makes: Callable[[], Any]) -> Actor:

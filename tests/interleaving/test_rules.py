@@ -11,12 +11,14 @@ import pytest
 from pynacount.steps import Send
 from pynacount.writing import saving
 
+from . import repairs, scenarios
 from .explorer import Report, explore
 from .mutations import Guard, all_guards, take_out, without
-from .scenarios import SCENARIOS, Scenario
+from .scenarios import Scenario
 
 saving.birth_mark = lambda: 1_000_000  # a search replays its actors, and wants the same requests each time
 
+SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -47,7 +49,7 @@ def test_in_every_order_the_tally_is_the_count_and_every_caller_is_told_the_trut
 
 def kind_of(guard: Guard) -> tuple[str, str, str]:
     """One guard of the protocol: the same one on every family of models, and wherever it stands in the request."""
-    action, text = (re.sub(r"(like|reply|view|use)Tally", "tally", part) for part in (guard.action, guard.text))
+    action, text = (re.sub(r"(like|reply|view|use|vote)Tally", "tally", part) for part in (guard.action, guard.text))
     return f"{guard.operation} {guard.kind}", action, text
 
 
@@ -92,6 +94,9 @@ def test_a_cascade_that_does_not_close_the_parent_first_goes_wrong() -> None:
     [
         "a thread deleted with its replies, while one is added and one removed",
         "a backfill beside a seeder",
+        "a repair beside a like and an unlike",
+        "a repair by revision beside a vote and a vote taken back",
+        "two likes that are deferred, beside a seeder",
     ],
 )
 def test_without_letting_transactions_settle_it_goes_wrong(name: str) -> None:

@@ -1,0 +1,86 @@
+"""Repairing one parent: count anew and set the number, while its children go on coming and going.
+
+By a *fence* (rule 6 of docs/design.md): take the tally away in one write, then seed. Or, where every counted write
+raises a revision, by compare-and-set on it. A difference that was measured is never added: between two looks at
+a busy parent it proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pynacount.amounts import Amount, stored_amount
+from pynacount.commit import REFUSED
+from pynacount.contributions import Tally
+from pynacount.errors import CounterContention, PynacountError
+from pynacount.expressions import Action, Add, Copy, Exists, Guard, Remove, Same, Set
+from pynacount.keys import ItemKey
+from pynacount.plan import Claim, Plan, Update
+from pynacount.steps import Item, Protocol, Refusal, Send, Wait
+from pynacount.tallies.counting import count
+from pynacount.tallies.seeding import read, refuse_closed, seed, stored
+
+REVISION_TRIES = 5
+"""Counts by revision before it is given up: each that fails met a child that came or went meanwhile."""
+
+Means = Literal["fence", "revision", "seed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair did: the number that was there (None: there was none), the number now, and by which means."""
+
+    was: Amount | None
+    now: Amount
+    by: Means
+
+
+def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
+    """Fence the parent and seed it. Can be interrupted anywhere, and run by several at once."""
+    answer = yield fence(tally, key)
+    fenced = not isinstance(answer, Refusal)
+    if isinstance(answer, Refusal) and answer.code != REFUSED:
+        raise PynacountError(f"{tally.label} of the parent {key} could not be fenced: {answer.message}")
+    item = yield from read(key, about=tally.label)
+    kept = item.get(tally.was_name)
+    was = stored_amount(kept["N"]) if kept is not None and "N" in kept else None
+    now = yield from seed(tally, key)
+    return Repair(was, now, "fence" if fenced or was is not None else "seed")
+
+
+def fence(tally: Tally, key: ItemKey) -> Send:
+    """Take the tally away, keeping its value aside. Refused where it is absent, or the parent is."""
+    actions: tuple[Action, ...] = (
+        Copy(tally.was_name, tally.attr_name),
+        Remove(tally.attr_name),
+        Add(tally.pending_name, 1),
+    )
+    return Plan((Update(key, actions, (Claim((Exists(tally.attr_name),), tally),)),)).send()
+
+
+def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
+    """Count, and set the number if the revision is still what it was before the count."""
+    assert tally.revision is not None
+    for _ in range(REVISION_TRIES):
+        item = yield from read(key, about=tally.label)
+        refuse_closed(tally, key, item)
+        was = stored(tally, key, item)
+        if was is None:
+            return Repair(None, (yield from seed(tally, key)), "seed")
+        yield Wait(tally.settle)  # what was committed just before the revision was read
+        now = yield from count(tally, key)
+        answer = yield _set_at_revision(tally, tally.revision, key, now, item)
+        if not isinstance(answer, Refusal):
+            return Repair(was, now, "revision")
+        if answer.code != REFUSED:
+            raise PynacountError(f"{tally.label} of the parent {key} could not be set: {answer.message}")
+    raise CounterContention(
+        f"{tally.label} of the parent {key}: children came or went during each of {REVISION_TRIES} counts; nothing was "
+        f"written. Repair it by a fence, for which its writers wait: {tally.label}.repair(ref, fence=True)"
+    )
+
+
+def _set_at_revision(tally: Tally, revision: str, key: ItemKey, now: Amount, item: Item) -> Send:
+    guards: tuple[Guard, ...] = (Exists(tally.attr_name), Same(revision, item.get(revision)))
+    return Plan((Update(key, (Set(tally.attr_name, {"N": str(now)}),), (Claim(guards, tally),)),)).send()

@@ -1,0 +1,218 @@
+"""Repairs beside writers, and two generations of code at once: rules 6, 7 and 10 of docs/design.md."""
+
+from __future__ import annotations
+
+from pynacount.writing.discarding import Discard
+from pynacount.writing.saving import Save
+
+from .protocols import (
+    EarlyLike,
+    EarlyPost,
+    Poll,
+    Post,
+    Thread,
+    Vote,
+    deletes,
+    discards,
+    repairs,
+    repairs_by_revision,
+    saves,
+    seeds,
+    several,
+    uncounted,
+)
+from .scenarios import (
+    POLLS,
+    POSTS,
+    THREADS,
+    UNSEEDED,
+    Scenario,
+    child,
+    like,
+    parent,
+    post,
+    reply,
+    table,
+    thread,
+)
+
+DRIFTED = table(parent(POSTS, likeTally=4), child(POSTS, "a"))
+DRIFTED_POLL = table(parent(POLLS, voteTally=4, voteTallyRev=7), child(POLLS, "a"))
+
+
+def poll() -> Poll:
+    return Poll(poll_id="1")
+
+
+def vote(user: str) -> Vote:
+    return Vote(poll_id="1", user_id=user)
+
+
+def early(user: str) -> EarlyLike:
+    return EarlyLike(post_id="1", user_id=user)
+
+
+SCENARIOS = (
+    Scenario(
+        "a repair beside a like and an unlike",
+        POSTS,
+        DRIFTED,
+        {"repair": repairs(Post.like_tally, post()()), "add": saves(like("b")), "un": discards(like("a"))},
+        adds={"b": ("add",)},
+        removes={"a": ("un",)},
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "a repair with lost answers, beside a like",
+        POSTS,
+        DRIFTED,
+        {"repair": repairs(Post.like_tally, post()()), "add": saves(like("b"))},
+        adds={"b": ("add",)},
+        lost_responses=2,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "two repairs beside a like",
+        POSTS,
+        DRIFTED,
+        {
+            "one": repairs(Post.like_tally, post()()),
+            "two": repairs(Post.like_tally, post()()),
+            "add": saves(like("b")),
+        },
+        adds={"b": ("add",)},
+        lost_responses=0,
+        repairs=("one", "two"),
+    ),
+    Scenario(
+        "a repair by revision beside a vote and a vote taken back",
+        POLLS,
+        DRIFTED_POLL,
+        {
+            "repair": repairs_by_revision(Poll.vote_tally, poll()),
+            "add": saves(lambda: vote("b")),
+            "un": discards(lambda: vote("a")),
+        },
+        adds={"b": ("add",)},
+        removes={"a": ("un",)},
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "a repair by revision beside a vote that takes another's place",
+        POLLS,
+        DRIFTED_POLL,
+        {
+            "repair": repairs_by_revision(Poll.vote_tally, poll()),
+            "change": several(lambda: Discard(vote("a")), lambda: Save(vote("b"))),
+        },
+        adds={"b": ("change",)},
+        removes={"a": ("change",)},
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "a repair by revision and one by a fence, beside a vote",
+        POLLS,
+        DRIFTED_POLL,
+        {
+            "revision": repairs_by_revision(Poll.vote_tally, poll()),
+            "fence": repairs(Poll.vote_tally, poll()),
+            "add": saves(lambda: vote("b")),
+        },
+        adds={"b": ("add",)},
+        crashes=0,
+        lost_responses=0,
+        repairs=("revision", "fence"),
+    ),
+    Scenario(
+        "a thread repaired while it is deleted with its replies, and one is added",
+        THREADS,
+        table(parent(THREADS, replyTally=4), child(THREADS, "a")),
+        {
+            "repair": repairs(Thread.reply_tally, thread()),
+            "delete": deletes(thread),
+            "add": saves(reply("b")),
+        },
+        crashes=0,
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "a repair by revision beside a backfill",
+        POLLS,
+        DRIFTED_POLL,
+        {
+            "repair": repairs_by_revision(Poll.vote_tally, poll()),
+            "backfill": uncounted(saves(lambda: vote("b"))),
+        },
+        adds={"b": ("backfill",)},
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "a vote that takes another's place beside a seeder",
+        POLLS,
+        table(parent(POLLS), child(POLLS, "a")),
+        {
+            "change": several(lambda: Discard(vote("a")), lambda: Save(vote("b"))),
+            "seeder": seeds(Poll.vote_tally, poll()),
+        },
+        adds={"b": ("change",)},
+        removes={"a": ("change",)},
+        lost_responses=0,
+    ),
+    Scenario(
+        "a deferred like of a post that is deleted",
+        POSTS,
+        table(parent(POSTS)),
+        {"early": saves(lambda: early("a")), "delete": deletes(post())},
+        adds={"a": ("early",)},
+        lost_responses=0,
+    ),
+    Scenario(
+        "two likes that are deferred, beside a seeder",
+        POSTS,
+        UNSEEDED,
+        {
+            "add": saves(lambda: early("b")),
+            "un": discards(lambda: early("a")),
+            "seeder": seeds(EarlyPost.like_tally, EarlyPost(post_id="1")),
+        },
+        adds={"b": ("add",)},
+        removes={"a": ("un",)},
+        lost_responses=0,
+    ),
+    Scenario(
+        "a deferred like with a lost answer, beside a seeder",
+        POSTS,
+        UNSEEDED,
+        {"add": saves(lambda: early("b")), "seeder": seeds(EarlyPost.like_tally, EarlyPost(post_id="1"))},
+        adds={"b": ("add",)},
+    ),
+    Scenario(
+        "writers of both generations beside a seeder",
+        POSTS,
+        UNSEEDED,
+        {
+            "early": saves(lambda: early("b")),
+            "late": saves(like("b")),
+            "seeder": seeds(Post.like_tally, post()()),
+        },
+        adds={"b": ("early", "late")},
+        lost_responses=0,
+    ),
+    Scenario(
+        "a post created and liked by both generations",
+        POSTS,
+        table(),
+        {
+            "post": saves(lambda: EarlyPost(post_id="1", body="b")),
+            "early": saves(lambda: early("a")),
+            "late": saves(like("b")),
+        },
+        adds={"a": ("early",), "b": ("late",)},
+        lost_responses=0,
+    ),
+)
