@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pynamodb.attributes import NumberAttribute
 from pynamodb.connection import Connection
 from pynamodb.exceptions import DeleteError, PutError, UpdateError
 from pynamodb.transactions import TransactWrite
 
+from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
 from pynacount.connections import connection_for
 from pynacount.errors import OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Board, Like, Pin, Post, Product, item, items, number, put, raw, unseed
+from social import ALL, Album, Board, Like, Meta, Pin, Post, Product, item, items, number, put, raw, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -318,6 +320,28 @@ class TestCascade:
     def test_an_album_that_is_gone_is_deleted_already(self) -> None:
         Album(album_id="never").delete()
         assert items("ALBUM#never") == {}
+
+    def test_a_child_that_counts_twice_in_its_parent_goes_with_it(self) -> None:
+        class Shelf(CountedModel):
+            Meta = Meta
+            pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("META", range_key=True, attr_name="SK")
+            book_tally = CounterField(attr_name="bookTally", on_delete="cascade", settle=0)
+            page_tally = CounterField(attr_name="pageTally", on_delete="cascade", settle=0)
+
+        class Book(CountedModel):
+            Meta = Meta
+            pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("BOOK#{title}", range_key=True, attr_name="SK")
+            pages = NumberAttribute(default=0)
+            counted = CountedIn(Shelf.book_tally)
+            read = CountedIn(Shelf.page_tally, amount="pages")
+
+        Shelf(shelf_id="s").save()
+        Book(shelf_id="s", title="a", pages=100).save()
+        Book(shelf_id="s", title="b", pages=0).save()
+        Shelf.get(shelf_id="s").delete()
+        assert items("SHELF#") == {}
 
 
 class TestLeave:

@@ -50,9 +50,10 @@ def _delete(
     yield from closing.read()
     try:
         yield from _close(closing)
+        closed = frozenset((counter.tally, closing.key) for counter in cascades)
         for counter in cascades:
             for relation in counter.counted_relations:
-                yield from _delete_children(relation, counter.tally, closing.key)
+                yield from _delete_children(relation, counter.tally, closing.key, closed)
         final = Discard(instance, None, False, closing=True, excluded=excluded)
         return (yield from (perform([final]) if counting.is_child else discard_parent(final)))
     except Gone:
@@ -103,7 +104,9 @@ def _read_refusal(closing: Discard, guards: tuple[Guard, ...], item: Item) -> Pr
         raise closing.failed(given)
 
 
-def _delete_children(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol[None]:
+def _delete_children(
+    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[Tally, ItemKey]]
+) -> Protocol[None]:
     """Delete the children of a closed parent.
 
     One pass finds them all: none can come any more, and those that came before are visible. Only an index that
@@ -112,12 +115,14 @@ def _delete_children(relation: CountedIn, tally: Tally, parent: ItemKey) -> Prot
     while True:
         if relation.trails:
             yield Wait(tally.settle)
-        found = yield from _delete_pass(relation, tally, parent)
+        found = yield from _delete_pass(relation, tally, parent, closed)
         if not (relation.trails and found):
             return
 
 
-def _delete_pass(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol[bool]:
+def _delete_pass(
+    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[Tally, ItemKey]]
+) -> Protocol[bool]:
     still_closed = Check(parent, (Claim((Exists(tally.closed_name),), parent),))
     start: dict[str, Any] | None = None
     found = False
@@ -131,7 +136,7 @@ def _delete_pass(relation: CountedIn, tally: Tally, parent: ItemKey) -> Protocol
             for child in children:
                 child._stored_item = None  # an index may show it in part, or as it was
                 try:
-                    yield from _delete(child, None, False, frozenset({(tally, parent)}))
+                    yield from _delete(child, None, False, closed)
                 except NotCounted:
                     continue  # another cascade was quicker
         start = page.get("LastEvaluatedKey")
