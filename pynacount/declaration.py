@@ -62,6 +62,8 @@ class Counting:
         if self.table is None:
             return  # only there to be subclassed
         check_deadline(self.model.Meta, self.model.__name__)
+        if self._hash is None and not self.counters and not self.relations:
+            return  # a base that shares its Meta
         if self._hash is None:
             raise DeclarationError(
                 f'{self.model.__name__} has no hash key; declare pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
@@ -122,8 +124,10 @@ class Counting:
         table = self.table
         if schema is None or schema.table != table:
             if table is None or self._hash is None:
+                lacking = "table" if table is None else "hash key"
                 raise DeclarationError(
-                    f'{self.model.__name__} has no table; subclass it with class Meta: table_name = "..."'
+                    f'{self.model.__name__} has no {lacking}; subclass it with class Meta: table_name = "..." and '
+                    f'pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
                 )
             schema = self._schema = KeySchema.of(table, self._hash, self._range)
             for counter in self.counters.values():

@@ -123,6 +123,19 @@ class TestVariables:
         assert not hasattr(video(video_id="v1"), "post_id")
 
 
+class TestSharedBase:
+    def test_a_base_may_hold_no_more_than_the_meta_that_its_subclasses_share(self) -> None:
+        base: Any = declare(CountedModel, "Base", note=UnicodeAttribute(null=True))
+        post: Any = type(base)(
+            "Leaf",
+            (base,),
+            {"__module__": __name__, "__qualname__": "Leaf", "pk": KeyAttribute("LEAF#{leaf_id}", hash_key=True)},
+        )
+        assert post.ref(leaf_id="1")._item_key.table == "Declarations"
+        with pytest.raises(DeclarationError, match="Base has no hash key"):
+            base.ref(leaf_id="x")
+
+
 class TestKeyAttribute:
     @pytest.mark.parametrize("roles", [{}, {"hash_key": True, "range_key": True}])
     def test_it_is_either_the_hash_or_the_range_key(self, roles: dict[str, bool]) -> None:
@@ -131,7 +144,7 @@ class TestKeyAttribute:
 
     def test_a_model_without_a_hash_key_is_told_how_to_declare_one(self) -> None:
         with pytest.raises(DeclarationError, match=r"Keyless has no hash key.*KeyAttribute\(\"POST#{post_id}\""):
-            declare(CountedModel, "Keyless", body=UnicodeAttribute())
+            declare(CountedModel, "Keyless", n=CounterField())
 
 
 class TestCounterField:

@@ -5,7 +5,7 @@ The truth is kept here, in Python's own sets and dictionaries, and the table is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from decimal import Decimal
 from typing import Any
@@ -14,8 +14,10 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from pynacount import commit, transaction, uncounted
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, commit, models, transaction
+from pynacount import uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import (
     AlreadyCounted,
@@ -25,26 +27,105 @@ from pynacount.errors import (
     ParentMissing,
     ParentNotEmpty,
 )
+from pynacount.tallies.repairing import Repair
 from pynacount.testing import Engine, Fault, FaultInjector, create_tables
-from social import ALL, Album, Board, Like, Meta, Photo, Pin, Post, Product, Review, User, items, unseed
+from social import ALL, Album, Board, Like, Meta, Photo, Pin, Post, Product, Review, User, items, number, put, raw, unseed
 
 POSTS = st.sampled_from(["a", "b"])
 USERS = st.sampled_from(["u", "v", "w"])
 NUMBERS = st.integers(1, 3)
 STARS = st.sampled_from([None, 0, 1, 5, -2, 0.5])
 AUTHORS = st.sampled_from([None, "ada", "bob"])
+REVIEWS = st.tuples(st.booleans(), STARS, AUTHORS)
 FAULTS = st.lists(st.sampled_from([None, *Fault]), max_size=3)
+PASSES = st.integers(0, 3)
+FOREVER = 500
+
+
+class Shelf(CountedModel):
+    """Takes its books along when it is deleted, and each of them its notes."""
+
+    Meta = Meta
+    pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    book_tally = CounterField(attr_name="bookTally", on_delete="cascade", settle=0)
+    books: CountedSet[Any] = CountedSet("Book", tally="book_tally")
+
+
+class Book(CountedModel):
+    """A child that has children, whose keys begin as its own does."""
+
+    Meta = Meta
+    pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("BOOK#{book_id}", range_key=True, attr_name="SK")
+    shelf = CountedIn(Shelf.book_tally)
+    note_tally = CounterField(attr_name="noteTally", on_delete="cascade", settle=0)
+    notes: CountedSet[Any] = CountedSet("Note", tally="note_tally")
+
+
+class Note(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("BOOK#{book_id}#NOTE#{number:int}", range_key=True, attr_name="SK")
+    book = CountedIn(Book.note_tally)
+
+
+class Draft(models.PostMeta):
+    """A post while old code, which does not count, is still running."""
+
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    like_tally = CounterField(attr_name="likeTally", missing="defer", settle=0)
+    likes: CountedSet[Any] = CountedSet("DraftLike", tally="like_tally")
+
+
+class DraftLike(models.Like):
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    post = CountedIn(Draft.like_tally)
+
+
+class Poll(CountedModel):
+    """A parent with two numbers that can be repaired, each by its own means."""
+
+    Meta = Meta
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    vote_tally = CounterField(attr_name="voteTally", settle=0)
+    weight_tally = CounterField(attr_name="weightTally", revision="weightRev", settle=0)
+    votes: CountedSet[Any] = CountedSet("Vote", tally="vote_tally")
+
+
+class Vote(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("VOTE#{user_id}", range_key=True, attr_name="SK")
+    weight = NumberAttribute(default=1)
+    text = UnicodeAttribute(null=True)
+    counted = CountedIn(Poll.vote_tally)
+    weighed = CountedIn(Poll.weight_tally, amount="weight")
+
+
+class Clock:
+    """Time that passes only while the driver sleeps, so that a program always goes the same way."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class Programs(RuleBasedStateMachine):
     """What all programs have in common."""
 
-    engine: Engine
-
     @initialize()
     def empty_table(self) -> None:
-        self.engine.reset()
-        create_tables(*ALL)
+        for pk, sk in items():
+            raw().delete_item(TableName="Town", Key={"PK": {"S": pk}, "SK": {"S": sk}})
         self.begin()
 
     def begin(self) -> None:
@@ -57,6 +138,9 @@ class Programs(RuleBasedStateMachine):
     def children(self) -> set[tuple[str, str]]:
         """The keys of the children that are there."""
         raise NotImplementedError
+
+    def is_parent(self, sk: str) -> bool:
+        return sk == "META"
 
     @invariant()
     def the_table_is_what_the_callers_were_told(self) -> None:
@@ -80,12 +164,27 @@ class Programs(RuleBasedStateMachine):
             yield
 
     @contextmanager
-    def expecting(self, error: type[Exception] | None) -> Iterator[None]:
-        if error is None:
+    def expecting(self, error: type[Exception] | tuple[type[Exception], ...] | None) -> Iterator[None]:
+        if not error:
             yield
         else:
             with pytest.raises(error):
                 yield
+
+    def until_it_gives_up(self, passes: int, fault: Fault, call: Callable[[], Any]) -> Any:
+        """The answer of a call that, from some request on, meets nothing but this fault; or how it gave up."""
+        before = items()
+        try:
+            with self.meeting([*[None] * passes, *[fault] * FOREVER]):
+                return call()
+        except OutcomeUnknown:
+            assert fault in (Fault.LOST_RESPONSE, Fault.INTERNAL_ERROR)
+            return OutcomeUnknown
+        except CounterContention:
+            after = items()
+            assert before.keys() == after.keys()
+            assert all(before[key] == after[key] for key in self.children())
+            return CounterContention
 
 
 class LikePrograms(Programs):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from pynamodb.attributes import BooleanAttribute
 
 from pynacount import (
     CountedIn,
@@ -20,9 +23,9 @@ from pynacount import (
     uncounted,
 )
 from pynacount.connections import connection_for
-from pynacount.errors import CounterNotSeeded, CounterTypeError, ParentMissing
+from pynacount.errors import AlreadyCounted, CounterNotSeeded, CounterTypeError, ParentMissing
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Like, Meta, Post, Product, Review, User, item, items, number, put, raw, unseed
+from social import ALL, Album, Like, Meta, Post, Product, Review, User, item, items, number, put, raw, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -57,13 +60,61 @@ class ZeroLike(models.Like):
     post = CountedIn(Zero.like_tally)
 
 
+class Draft(models.PostMeta):
+    """Old code that does not count is still running beside it."""
+
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    like_tally = CounterField(attr_name="likeTally", missing="defer", lazy_seed_limit=0)
+    likes: CountedSet[Any] = CountedSet("DraftLike", tally="like_tally")
+
+
+class DraftLike(models.Like):
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    post = CountedIn(Draft.like_tally)
+
+
+class FinalDraft(models.PostMeta):
+    """The same items, once the old code is gone."""
+
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    like_tally = CounterField(attr_name="likeTally", settle=3)
+    likes: CountedSet[Any] = CountedSet("FinalDraftLike", tally="like_tally")
+
+
+class FinalDraftLike(models.Like):
+    Meta = Meta
+    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    post = CountedIn(FinalDraft.like_tally)
+
+
+class Poll(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    vote_tally = CounterField(attr_name="voteTally")
+    votes: CountedSet[Any] = CountedSet("Vote", tally="vote_tally")
+
+
+class Vote(CountedModel):
+    """Counts while it is valid, and for nothing else."""
+
+    Meta = Meta
+    pk = KeyAttribute("POLL#{poll_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("VOTE#{user_id}", range_key=True, attr_name="SK")
+    valid = BooleanAttribute(default=False)
+    poll = CountedIn(Poll.vote_tally, when="valid")
+
+
 class Shared(CountedModel):
     """A parent whose partition holds children of two models, one's prefix being the other's beginning."""
 
     Meta = Meta
     pk = KeyAttribute("SHARED#{shared_id}", hash_key=True, attr_name="PK")
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
-    note_tally = CounterField(attr_name="noteTally")
+    note_tally = CounterField(attr_name="noteTally", lazy_seed_limit=2)
     notes: CountedSet[Any] = CountedSet("Note", tally="note_tally")
 
 
@@ -110,6 +161,33 @@ def legacy(kind: str, many: int) -> None:
 
 def old() -> Any:
     return Post.ref(post_id="old")
+
+
+def draft() -> Any:
+    return Draft.ref(post_id="old")
+
+
+def operations(sent: Sent) -> list[str]:
+    return [operation for operation, _ in sent]
+
+
+@contextmanager
+def between_count_and_write(happens: Callable[[], Any]) -> Iterator[None]:
+    """Let something happen once, right before a seeder's number is written."""
+    done: list[bool] = []
+
+    def interrupt(request: Any, **_: Any) -> None:
+        if not done and b"SET likeTally" in request.body:
+            done.append(True)
+            happens()
+
+    events = connection_for(Meta).client.meta.events
+    events.register_first("before-send.dynamodb.UpdateItem", interrupt, "between")
+    try:
+        yield
+    finally:
+        events.unregister("before-send.dynamodb.UpdateItem", interrupt, "between")
+    assert done
 
 
 class TestSeed:
@@ -169,6 +247,30 @@ class TestSeed:
         queries = [request for operation, request in sent if operation == "Query"]
         assert [query["IndexName"] for query in queries] == ["by-author"] * 2  # until two counts agree
         assert len(waits) == 2
+
+    def test_an_index_that_still_moves_is_asked_until_two_counts_agree(
+        self, monkeypatch: pytest.MonkeyPatch, sent: Sent
+    ) -> None:
+        put("USER#ada", "META")
+        late = [2, 1]
+
+        def sleep(seconds: float) -> None:
+            if late:
+                put("PRODUCT#p", f"REVIEW#{late.pop()}", authorId={"S": "ada"})
+
+        monkeypatch.setattr(commit.time, "sleep", sleep)
+        assert User.given_tally.seed(User.ref(user_id="ada")) == 2
+        assert operations(sent).count("Query") == 3
+
+    def test_a_loaded_parent_will_do_for_a_ref(self) -> None:
+        legacy("POST", 2)
+        assert Post.like_tally.seed(Post.get(post_id="old")) == 2
+
+    def test_a_number_stored_as_a_string_is_named_and_left(self) -> None:
+        put("POST#old", "META", likeTally={"S": "5"})
+        with pytest.raises(CounterTypeError, match=r"POST#old.*likeTally"):
+            Post.like_tally.seed(old())
+        assert item("POST#old", "META") == {"likeTally": {"S": "5"}}
 
     def test_children_that_only_a_scan_would_find_are_not_guessed(self) -> None:
         class Tag(CountedModel):
@@ -241,6 +343,30 @@ class TestOnAWritersWay:
         assert Few.like_tally.seed(Few.ref(post_id="old")) == 4
         assert Few.ref(post_id="old").likes.add(user_id="new")
 
+    def test_past_the_limit_a_transaction_writes_nothing(self) -> None:
+        legacy("FEW", 4)
+        Post(post_id="a").save()
+        before = items()
+        with pytest.raises(CounterNotSeeded, match="FEW#old"), transaction() as tx:
+            tx.save(Like(post_id="a", user_id="u"))
+            tx.save(FewLike(post_id="old", user_id="u"))
+        assert items() == before
+
+    def test_past_the_limit_no_further_page_is_read(self, sent: Sent) -> None:
+        put("FEW#old", "META")
+        for index in range(8):
+            put("FEW#old", f"LIKE#USER#{index}", filler={"S": "x" * 240_000})  # four to a page
+        with pytest.raises(CounterNotSeeded):
+            Few.ref(post_id="old").likes.add(user_id="new")
+        assert operations(sent).count("Query") == 1
+
+    def test_the_limit_is_one_of_children_and_not_of_what_lies_beside_them(self) -> None:
+        put("SHARED#s", "META")
+        for sort_key in ("NOTE#1", "NOTE#2", *(f"NOTE#DRAFT#{index}" for index in range(5))):
+            put("SHARED#s", sort_key)
+        assert Shared.ref(shared_id="s").notes.add(number=3)
+        assert number("SHARED#s", "noteTally") == "3"
+
     def test_all_tallies_of_a_write_are_seeded(self) -> None:
         put("PRODUCT#p", "META", version={"N": "1"})
         put("PRODUCT#p", "REVIEW#1", stars={"N": "2"}, hidden={"BOOL": False})
@@ -273,6 +399,25 @@ class TestZero:
         assert zero.likes.add(user_id="u")
         assert number("ZERO#z", "likeTally") == "1"
 
+    def test_it_can_be_counted_all_the_same(self) -> None:
+        legacy("ZERO", 3)
+        assert Zero.like_tally.seed(Zero.ref(post_id="old")) == 3
+        assert Zero.ref(post_id="old").likes.discard(user_id="000")
+        assert number("ZERO#old", "likeTally") == "2"
+
+    @pytest.mark.xfail(strict=True, reason="an uncounted() block takes the number away, and the next like begins at 0")
+    def test_children_written_uncounted_are_not_forgotten(self, waits: list[float]) -> None:
+        Zero(post_id="z").save()
+        zero = Zero.ref(post_id="z")
+        zero.likes.add(user_id="a")
+        try:
+            with uncounted():
+                ZeroLike(post_id="z", user_id="b").save()
+        except Exception:
+            pass  # to refuse it would do as well
+        zero.likes.add(user_id="c")
+        assert number("ZERO#z", "likeTally") == str(zero.likes.recount())
+
     def test_a_like_of_a_missing_post_still_creates_nothing(self) -> None:
         with pytest.raises(ParentMissing):
             Zero.ref(post_id="gone").likes.add(user_id="u")
@@ -301,24 +446,168 @@ class TestTrouble:
                 assert Post.like_tally.seed(old()) == 3
             assert number("POST#old", "likeTally") == "3"
 
-    def test_who_loses_the_race_takes_the_winners_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The winner seeds between the loser's count and its write, and a like comes right after."""
+    def test_who_loses_the_race_takes_the_winners_number(self) -> None:
         legacy("POST", 3)
-        raced = []
 
-        def winner(request: Any, **_: Any) -> None:
-            if not raced and b"SET likeTally" in request.body:
-                raced.append(True)
-                Post.like_tally.seed(old())
-                old().likes.add(user_id="new")
+        def winner() -> None:
+            Post.like_tally.seed(old())
+            old().likes.add(user_id="new")
 
-        client = connection_for(Post.Meta).client
-        client.meta.events.register_first("before-send.dynamodb.UpdateItem", winner, "race")
-        try:
+        with between_count_and_write(winner):
             assert Post.like_tally.seed(old()) == 4
-        finally:
-            client.meta.events.unregister("before-send.dynamodb.UpdateItem", winner, "race")
         assert number("POST#old", "likeTally") == "4"
+
+    def test_a_parent_that_goes_meanwhile_is_not_brought_back(self) -> None:
+        legacy("POST", 0)
+        with (
+            between_count_and_write(lambda: Post(post_id="old").delete()),
+            pytest.raises(ParentMissing, match="POST#old"),
+        ):
+            Post.like_tally.seed(old())
+        assert items() == {}
+
+    def test_a_parent_that_goes_and_comes_meanwhile_keeps_the_number_it_is_born_with(self) -> None:
+        legacy("POST", 0)
+
+        def replace() -> None:
+            Post(post_id="old").delete()
+            Post(post_id="old").save()
+            old().likes.add(user_id="new")
+
+        with between_count_and_write(replace):
+            assert Post.like_tally.seed(old()) == 1
+
+    def test_a_parent_that_is_being_deleted_is_not_seeded(self) -> None:
+        Album(album_id="a").save()
+        Album.ref(album_id="a").photos.add(photo_id="p")
+        with FaultInjector(connection_for(Meta).client) as injector:
+            injector.next(None)  # closed
+            injector.next_error("AccessDeniedException", "no")
+            with pytest.raises(Exception, match="AccessDenied"):
+                Album(album_id="a").delete()
+        with pytest.raises(ParentMissing, match=r"ALBUM#a.*being deleted"):
+            Album.photo_tally.seed(Album.ref(album_id="a"))
+        assert number("ALBUM#a", "photoTally") is None
+
+    def test_a_lost_answer_while_a_writer_seeds_counts_its_like_once(self, waits: list[float], sent: Sent) -> None:
+        for step in range(5):  # the refused write, the three requests of the seed, the write
+            legacy("POST", 3)
+            with FaultInjector(connection_for(Meta).client) as injector:
+                injector.next(*[None] * step, Fault.LOST_RESPONSE)
+                assert old().likes.add(user_id="new") is True
+                assert injector.pending == 0
+            assert number("POST#old", "likeTally") == "4"
+            old().likes.discard(user_id="new")
+
+
+class TestDefer:
+    """Children of an unseeded parent are written uncounted, and the parent is marked."""
+
+    def test_a_like_of_an_unseeded_post_marks_it_and_counts_nothing(self, sent: Sent) -> None:
+        legacy("DRAFT", 2)
+        assert draft().likes.add(user_id="new") is True
+        assert operations(sent) == ["TransactWriteItems"] * 2  # nothing is counted on the way, whatever the limit
+        assert (number("DRAFT#old", "likeTally"), number("DRAFT#old", "likeTallyPending")) == (None, "1")
+        assert item("DRAFT#old", "LIKE#USER#new") is not None
+
+    def test_the_answers_are_those_of_a_counted_write(self) -> None:
+        legacy("DRAFT", 1)
+        assert [draft().likes.add(user_id="000"), draft().likes.add(user_id="a"), draft().likes.add(user_id="a")] == [
+            False,
+            True,
+            False,
+        ]
+        assert [draft().likes.discard(user_id="000"), draft().likes.discard(user_id="000")] == [True, False]
+        assert number("DRAFT#old", "likeTallyPending") == "2"  # the answers False marked nothing
+
+    def test_once_it_is_seeded_it_is_counted(self, waits: list[float], sent: Sent) -> None:
+        legacy("DRAFT", 2)
+        draft().likes.add(user_id="a")
+        assert Draft.like_tally.seed(draft()) == 3
+        sent.clear()
+        assert draft().likes.add(user_id="b") is True
+        assert operations(sent) == ["TransactWriteItems"]
+        assert (number("DRAFT#old", "likeTally"), number("DRAFT#old", "likeTallyPending")) == ("4", "1")
+
+    def test_the_seeder_waits_where_a_mark_is_and_only_there(self, waits: list[float]) -> None:
+        legacy("DRAFT", 2)
+        assert FinalDraft.like_tally.seed(FinalDraft.ref(post_id="old")) == 2
+        assert waits == []
+        unseed("DRAFT#old", "likeTally")
+        draft().likes.add(user_id="a")
+        assert FinalDraft.like_tally.seed(FinalDraft.ref(post_id="old")) == 3
+        assert waits == [3]  # as the counter's settle says
+
+    def test_a_count_that_a_deferred_write_overtook_is_made_again(self, waits: list[float]) -> None:
+        legacy("DRAFT", 3)
+        with between_count_and_write(lambda: draft().likes.add(user_id="new")):
+            assert Draft.like_tally.seed(draft()) == 4
+        assert number("DRAFT#old", "likeTally") == "4"
+
+    def test_code_that_seeds_can_run_beside_it(self, waits: list[float]) -> None:
+        legacy("DRAFT", 2)
+        draft().likes.add(user_id="a")
+        assert FinalDraft.ref(post_id="old").likes.add(user_id="b")
+        assert draft().likes.discard(user_id="000")
+        assert number("DRAFT#old", "likeTally") == "3"
+
+    def test_a_new_post_is_born_unseeded_since_old_code_may_like_it(self, waits: list[float]) -> None:
+        Draft(post_id="old").save()
+        put("DRAFT#old", "LIKE#USER#by-old-code")
+        assert Draft.like_tally.value(draft()) is None
+        assert Draft.like_tally.seed(draft()) == 1
+
+    def test_a_like_of_a_missing_post_creates_nothing(self) -> None:
+        with pytest.raises(ParentMissing):
+            Draft.ref(post_id="gone").likes.add(user_id="u")
+        assert items() == {}
+
+    def test_a_transaction_marks_its_post_once(self, sent: Sent) -> None:
+        legacy("DRAFT", 0)
+        with transaction() as tx:
+            for user in "abc":
+                tx.save(DraftLike(post_id="old", user_id=user))
+        assert len(sent[-1][1]["TransactItems"]) == 4
+        assert number("DRAFT#old", "likeTallyPending") == "1"
+
+    @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.MIXED])
+    def test_a_fault_at_any_step_changes_no_answer(self, fault: Fault, waits: list[float]) -> None:
+        for step in range(2):
+            legacy("DRAFT", 3)
+            with FaultInjector(connection_for(Meta).client) as injector:
+                injector.next(*[None] * step, fault)
+                assert draft().likes.add(user_id=f"{fault} {step}") is True
+            assert number("DRAFT#old", "likeTallyPending") == "1"
+
+
+class TestForNothing:
+    """A child that counts for nothing needs no parent, and no number."""
+
+    def test_it_comes_and_goes_without_the_parent(self, sent: Sent) -> None:
+        Vote(poll_id="p", user_id="u").save()
+        Vote.get(poll_id="p", user_id="u").delete()
+        touched = [next(iter(a.values())) for _, r in sent for a in r.get("TransactItems", ())]
+        assert {(write.get("Item") or write["Key"])["SK"]["S"] for write in touched} == {"VOTE#u"}
+        assert items() == {}
+
+    def test_it_is_left_out_of_the_count(self) -> None:
+        put("POLL#p", "META")
+        Vote(poll_id="p", user_id="u").save()
+        put("POLL#p", "VOTE#old", valid={"BOOL": True})
+        put("POLL#p", "VOTE#older")
+        assert number("POLL#p", "voteTally") is None
+        assert Poll.vote_tally.seed(Poll.ref(poll_id="p")) == 1
+
+    def test_the_parent_is_counted_when_it_begins_to_count(self, sent: Sent) -> None:
+        put("POLL#p", "META")
+        put("POLL#p", "VOTE#old", valid={"BOOL": True})
+        Vote(poll_id="p", user_id="u").save()
+        vote = Vote.get(poll_id="p", user_id="u")
+        vote.valid = True
+        sent.clear()
+        vote.save()
+        assert operations(sent) == ["TransactWriteItems", "GetItem", "Query", "UpdateItem", "TransactWriteItems"]
+        assert number("POLL#p", "voteTally") == "2"
 
 
 class TestUncounted:
@@ -358,20 +647,67 @@ class TestUncounted:
 
     def test_a_count_that_an_uncounted_write_overtook_is_made_again(self, waits: list[float]) -> None:
         legacy("POST", 3)
-        raced = []
 
-        def backfill(request: Any, **_: Any) -> None:
-            if not raced and b"SET likeTally" in request.body:
-                raced.append(True)
-                with uncounted():
-                    Like(post_id="old", user_id="new").save()
+        def backfill() -> None:
+            with uncounted():
+                Like(post_id="old", user_id="new").save()
 
-        client = connection_for(Post.Meta).client
-        client.meta.events.register_first("before-send.dynamodb.UpdateItem", backfill, "race")
-        try:
+        with between_count_and_write(backfill):
             assert Post.like_tally.seed(old()) == 4
-        finally:
-            client.meta.events.unregister("before-send.dynamodb.UpdateItem", backfill, "race")
+
+    def test_a_delete_and_an_edit_are_uncounted_too(self, waits: list[float]) -> None:
+        Product(product_id="p").save()
+        for index in (1, 2):
+            Review(product_id="p", number=index, stars=2).save()
+        review = Review.get(product_id="p", number=1)
+        review.stars = 5
+        with uncounted():
+            review.save()
+        assert [number("PRODUCT#p", name) for name in ("reviewTally", "count", "star-sum")] == ["2", "2", None]
+        with uncounted():
+            Review(product_id="p", number=2).delete()
+        assert number("PRODUCT#p", "reviewTally") is None
+        product = Product.ref(product_id="p")
+        assert [Product.review_tally.seed(product), Product.star_tally.seed(product)] == [1, 5]
+
+    def test_a_transaction_within_the_block_takes_the_number_away_once(self, sent: Sent) -> None:
+        Post(post_id="a").save()
+        with uncounted(), transaction() as tx:
+            tx.save(Like(post_id="a", user_id="u"))
+            tx.save(Like(post_id="a", user_id="v"))
+        assert len(sent[-1][1]["TransactItems"]) == 3
+        assert (number("POST#a", "likeTally"), number("POST#a", "likeTallyPending")) == (None, "1")
+
+    def test_a_child_that_is_there_already_is_refused_as_ever(self) -> None:
+        Post(post_id="a").save()
+        Like(post_id="a", user_id="u").save()
+        with pytest.raises(AlreadyCounted), uncounted():
+            Like(post_id="a", user_id="u").save()
+        assert number("POST#a", "likeTally") == "1"
+
+    def test_the_block_ends_with_an_exception_too_and_blocks_can_be_nested(self) -> None:
+        Post(post_id="a").save()
+        with uncounted() as outer:
+            with pytest.raises(KeyError), uncounted() as inner:
+                raise KeyError
+            Like(post_id="a", user_id="u").save()
+        assert (len(outer.unseeded), len(inner.unseeded)) == (1, 0)
+        Like(post_id="a", user_id="v").save()
+        assert number("POST#a", "likeTally") == "2"
+
+    def test_a_thread_that_is_started_within_it_counts(self) -> None:
+        Post(post_id="a").save()
+        with uncounted():
+            thread = threading.Thread(target=Like(post_id="a", user_id="u").save)
+            thread.start()
+            thread.join()
+        assert number("POST#a", "likeTally") == "1"
+
+    def test_an_album_that_is_being_deleted_takes_no_photo(self) -> None:
+        put("ALBUM#a", "META", photoTallyClosed={"BOOL": True})
+        with pytest.raises(ParentMissing), uncounted():
+            Album.ref(album_id="a").photos.add(photo_id="p")
+        assert len(items("ALBUM#a")) == 1
 
 
 class TestReading:
@@ -397,3 +733,46 @@ class TestReading:
     def test_one_ref_twice_is_asked_once(self) -> None:
         Post(post_id="a").save()
         assert Post.like_tally.values([Post.ref(post_id="a")] * 2) == {Post.ref(post_id="a"): 0}
+
+    def test_keys_that_a_throttled_table_leaves_are_asked_for_again(self, sent: Sent, waits: list[float]) -> None:
+        for name in "abc":
+            Post(post_id=name).save()
+
+        def throttled(parsed: dict[str, Any], **_: Any) -> None:
+            left = parsed["Responses"]["Town"][1:]
+            parsed["Responses"]["Town"] = parsed["Responses"]["Town"][:1]
+            if left:
+                keys = [{name: found[name] for name in ("PK", "SK")} for found in left]
+                parsed["UnprocessedKeys"] = {"Town": {"Keys": keys}}
+
+        events = connection_for(Meta).client.meta.events
+        events.register("after-call.dynamodb.BatchGetItem", throttled)
+        sent.clear()
+        try:
+            found = Post.like_tally.values(Post.ref(post_id=name) for name in "abc")
+        finally:
+            events.unregister("after-call.dynamodb.BatchGetItem", throttled)
+        assert found == {Post.ref(post_id=name): 0 for name in "abc"}
+        assert [len(request["RequestItems"]["Town"]["Keys"]) for _, request in sent] == [3, 2, 1]
+        assert len(waits) == 2
+
+    @pytest.mark.parametrize("consistent", [False, True])
+    def test_only_the_number_is_read_and_consistently_where_asked(self, sent: Sent, consistent: bool) -> None:
+        Post(post_id="a", body="long").save()
+        ref = Post.ref(post_id="a")
+        sent.clear()
+        assert Post.like_tally.value(ref, consistent_read=consistent) == 0
+        assert Post.like_tally.values([ref], consistent_read=consistent) == {ref: 0}
+        reads = [sent[0][1], sent[1][1]["RequestItems"]["Town"]]
+        assert [read["ConsistentRead"] for read in reads] == [consistent] * 2
+        assert all("body" not in str(read) and "likeTally" in str(read) for read in reads)
+
+    def test_a_missing_parent_has_no_value(self) -> None:
+        with pytest.raises(ParentMissing, match="POST#gone"):
+            Post.like_tally.value(Post.ref(post_id="gone"))
+
+    def test_a_number_stored_as_a_string_is_named(self) -> None:
+        put("POST#old", "META", likeTally={"S": "5"})
+        for read in (Post.like_tally.value, lambda ref: Post.like_tally.values([ref])):
+            with pytest.raises(CounterTypeError, match="POST#old"):
+                read(old())

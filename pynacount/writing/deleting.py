@@ -34,7 +34,7 @@ def delete(instance: Any, condition: Condition | None = None, add_version_condit
 
 
 def _delete(
-    instance: Any, condition: Condition | None, add_version_condition: bool, excluded: frozenset[tuple[Tally, ItemKey]]
+    instance: Any, condition: Condition | None, add_version_condition: bool, excluded: frozenset[tuple[str, ItemKey]]
 ) -> Protocol[Any]:
     counting = instance._counting
     cascades = [
@@ -50,7 +50,7 @@ def _delete(
     yield from closing.read()
     try:
         yield from _close(closing)
-        closed = frozenset((counter.tally, closing.key) for counter in cascades)
+        closed = frozenset((counter.attr_name, closing.key) for counter in cascades)
         for counter in cascades:
             for relation in counter.counted_relations:
                 yield from _delete_children(relation, counter.tally, closing.key, closed)
@@ -105,7 +105,7 @@ def _read_refusal(closing: Discard, guards: tuple[Guard, ...], item: Item) -> Pr
 
 
 def _delete_children(
-    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[Tally, ItemKey]]
+    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[str, ItemKey]]
 ) -> Protocol[None]:
     """Delete the children of a closed parent.
 
@@ -121,7 +121,7 @@ def _delete_children(
 
 
 def _delete_pass(
-    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[Tally, ItemKey]]
+    relation: CountedIn, tally: Tally, parent: ItemKey, closed: frozenset[tuple[str, ItemKey]]
 ) -> Protocol[bool]:
     still_closed = Check(parent, (Claim((Exists(tally.closed_name),), parent),))
     start: dict[str, Any] | None = None

@@ -7,7 +7,6 @@ from typing import Any
 from pynamodb.exceptions import DeleteError
 from pynamodb.expressions.condition import Condition
 
-from pynacount.contributions import Tally
 from pynacount.errors import CounterNotSeeded, NotCounted, ParentNotEmpty
 from pynacount.expressions import ZERO, Exists, Given, Guard, Same
 from pynacount.items import read_item
@@ -34,7 +33,7 @@ class Discard(ModelIntent):
         condition: Condition | None = None,
         add_version_condition: bool = True,
         closing: bool = False,
-        excluded: frozenset[tuple[Tally, ItemKey]] = frozenset(),
+        excluded: frozenset[tuple[str, ItemKey]] = frozenset(),
     ) -> None:
         super().__init__(instance, condition, add_version_condition)
         self.stored: Item | None = instance._stored_item
@@ -110,4 +109,8 @@ class Discard(ModelIntent):
 
     def _count(self, child: Any) -> None:
         contribution = self.counting.contribution(child)
-        self.before = {t: amount for t, amount in contribution.items() if t not in self.excluded}
+        self.before = {
+            (tally, key): amount
+            for (tally, key), amount in contribution.items()
+            if (tally.attr_name, key) not in self.excluded
+        }
