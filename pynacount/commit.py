@@ -80,6 +80,8 @@ class Driver:
     about: Callable[[], str]
     renew: bool = False
     """Whether each answered step renews the deadline: for work that is long because there is much of it."""
+    retrying: Callable[[str], None] | None = None
+    """Told what was met, whenever something is tried again."""
 
     def run(self, protocol: Protocol[T]) -> T:
         """Drive the protocol to its end and return its result.
@@ -146,6 +148,8 @@ class Driver:
 
     def _pause(self, attempt: int, until: float, cause: Exception | None, *, unknown: bool) -> None:
         """Full jitter: between nothing and an exponentially growing bound (AWS Architecture Blog, 2015)."""
+        if self.retrying is not None:
+            self.retrying(_what_was_met(cause))
         delay = random.uniform(0, min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(attempt - 1, 16)))
         if time.monotonic() + delay < until:
             time.sleep(delay)

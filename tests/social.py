@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -11,6 +13,7 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttrib
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models
+from pynacount.connections import connection_for
 
 
 class Meta:
@@ -158,3 +161,22 @@ def unseed(pk: str, *names: str) -> None:
             UpdateExpression="REMOVE #name",
             ExpressionAttributeNames={"#name": name},
         )
+
+
+@contextmanager
+def before(operation: str, act: Callable[[], Any]) -> Iterator[None]:
+    """Somebody else acts at the last moment: just before the library's next request of this kind is sent."""
+    events = connection_for(Meta).client.meta.events
+    event = f"before-call.dynamodb.{operation}"
+    waiting = [act]
+
+    def happen(**_: Any) -> None:
+        if waiting:
+            waiting.pop()()
+
+    events.register(event, happen)
+    try:
+        yield
+    finally:
+        events.unregister(event, happen)
+    assert not waiting, f"no {operation} was sent"

@@ -9,11 +9,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 import pynacount
@@ -32,7 +33,7 @@ from pynacount.connections import connection_for
 from pynacount.plan import Plan
 from pynacount.relations import BoundSet
 from pynacount.tallies.repairing import fence
-from pynacount.testing import Fault, FaultInjector, create_tables
+from pynacount.testing import Fault, FaultInjector, create_tables, record_requests
 from pynacount.transactions import Transaction
 
 ROOT = Path(__file__).parent.parent
@@ -247,6 +248,67 @@ def test_a_module_imports_only_from_its_own_floor_and_those_below() -> None:
             assert height[other] <= height[floor], f"{name} imports {other}"
 
 
+# -- the table of costs: each row names the requests
+
+
+class Page(CountedModel):
+    class Meta:
+        table_name = "Wiki"
+
+    pk = KeyAttribute("PAGE#{page_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    text = UnicodeAttribute(null=True)
+    tally = CounterField(attr_name="tally", on_delete="cascade", settle=0)
+    fans: CountedSet[Any] = CountedSet("Fan", tally="tally")
+
+
+class Fan(CountedModel):
+    class Meta:
+        table_name = "Wiki"
+
+    pk = KeyAttribute("PAGE#{page_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("FAN#{name}", range_key=True, attr_name="SK")
+    weight = NumberAttribute(default=1)
+    page = CountedIn(Page.tally, amount="weight")
+
+
+HOME = {"page_id": "home"}
+TRANSACTION, READ, QUERY = "TransactWriteItems", "GetItem", "Query"
+REQUESTS: list[tuple[str, Callable[[], Any], list[str]]] = [
+    ("a like, an unlike", lambda: Page.ref(**HOME).fans.add(name="bob"), [TRANSACTION]),
+    ("a double like", lambda: Page.ref(**HOME).fans.add(name="ada"), [TRANSACTION]),
+    ("contribution varies, not loaded", lambda: Page.ref(**HOME).fans.discard(name="ada"), [READ, TRANSACTION]),
+    ("over an item that exists", lambda: Page(**HOME, text="hi").save(), ["PutItem", "UpdateItem"]),
+    ("that only sets values", lambda: Page(**HOME).update([Page.text.set("hi")]), ["UpdateItem"]),
+    (
+        "a condition or a version",
+        lambda: Page(**HOME).update([Page.text.set("hi")], Page.sk.exists()),
+        [TRANSACTION, READ],
+    ),
+    ('under `"cascade"`', lambda: Page(**HOME).delete(), ["UpdateItem", QUERY, TRANSACTION, "DeleteItem"]),
+    (
+        "`repair()` by a fence",
+        lambda: Page.tally.repair(Page.ref(**HOME)),
+        ["UpdateItem", READ, READ, QUERY, "UpdateItem"],
+    ),
+    ("`values()` of 100", lambda: Page.tally.values([Page.ref(page_id=str(n)) for n in range(100)]), ["BatchGetItem"]),
+    ("`recount()`", lambda: Page.ref(**HOME).fans.recount(), [READ, QUERY]),
+]
+
+
+@pytest.mark.parametrize(("row", "call", "requests"), REQUESTS, ids=[row for row, *_ in REQUESTS])
+def test_an_operation_takes_the_requests_that_the_table_of_costs_names(
+    row: str, call: Callable[[], Any], requests: list[str], engine: testing.Engine
+) -> None:
+    assert row in (ROOT / "docs/costs.md").read_text()
+    create_tables(Page, Fan)
+    Page(**HOME).save()
+    Page.ref(**HOME).fans.add(name="ada")
+    with record_requests(connection_for(Page.Meta).client) as sent:
+        call()
+    assert [operation for operation, _ in sent] == requests
+
+
 # -- what the pages have to warn of: a page can promise it once these pass
 
 
@@ -285,7 +347,7 @@ def test_a_like_during_a_repair_does_not_make_a_counter_wrong_that_starts_from_z
     key = ZeroLike(post_id="a91f", user_id="91bd").plan_save().writes[1].key
     connection_for(Zero.Meta).dispatch("UpdateItem", dict(fence(Zero.like_tally.tally, key).request))
     post.likes.add(user_id="91bd")
-    Zero.like_tally.repair(post)
+    Zero.like_tally.seed(post)  # as the repair goes on to do
     assert Zero.like_tally.value(post) == post.likes.recount()
 
 

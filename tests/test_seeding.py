@@ -60,34 +60,34 @@ class ZeroLike(models.Like):
     post = CountedIn(Zero.like_tally)
 
 
-class Draft(models.PostMeta):
+class Early(models.PostMeta):
     """Old code that does not count is still running beside it."""
 
     Meta = Meta
-    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    pk = KeyAttribute("EARLY#{post_id}", hash_key=True, attr_name="PK")
     like_tally = CounterField(attr_name="likeTally", missing="defer", lazy_seed_limit=0)
-    likes: CountedSet[Any] = CountedSet("DraftLike", tally="like_tally")
+    likes: CountedSet[Any] = CountedSet("EarlyLike", tally="like_tally")
 
 
-class DraftLike(models.Like):
+class EarlyLike(models.Like):
     Meta = Meta
-    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
-    post = CountedIn(Draft.like_tally)
+    pk = KeyAttribute("EARLY#{post_id}", hash_key=True, attr_name="PK")
+    post = CountedIn(Early.like_tally)
 
 
-class FinalDraft(models.PostMeta):
+class Later(models.PostMeta):
     """The same items, once the old code is gone."""
 
     Meta = Meta
-    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
+    pk = KeyAttribute("EARLY#{post_id}", hash_key=True, attr_name="PK")
     like_tally = CounterField(attr_name="likeTally", settle=3)
-    likes: CountedSet[Any] = CountedSet("FinalDraftLike", tally="like_tally")
+    likes: CountedSet[Any] = CountedSet("LaterLike", tally="like_tally")
 
 
-class FinalDraftLike(models.Like):
+class LaterLike(models.Like):
     Meta = Meta
-    pk = KeyAttribute("DRAFT#{post_id}", hash_key=True, attr_name="PK")
-    post = CountedIn(FinalDraft.like_tally)
+    pk = KeyAttribute("EARLY#{post_id}", hash_key=True, attr_name="PK")
+    post = CountedIn(Later.like_tally)
 
 
 class Poll(CountedModel):
@@ -163,8 +163,8 @@ def old() -> Any:
     return Post.ref(post_id="old")
 
 
-def draft() -> Any:
-    return Draft.ref(post_id="old")
+def early() -> Any:
+    return Early.ref(post_id="old")
 
 
 def operations(sent: Sent) -> list[str]:
@@ -504,80 +504,80 @@ class TestDefer:
     """Children of an unseeded parent are written uncounted, and the parent is marked."""
 
     def test_a_like_of_an_unseeded_post_marks_it_and_counts_nothing(self, sent: Sent) -> None:
-        legacy("DRAFT", 2)
-        assert draft().likes.add(user_id="new") is True
+        legacy("EARLY", 2)
+        assert early().likes.add(user_id="new") is True
         assert operations(sent) == ["TransactWriteItems"] * 2  # nothing is counted on the way, whatever the limit
-        assert (number("DRAFT#old", "likeTally"), number("DRAFT#old", "likeTallyPending")) == (None, "1")
-        assert item("DRAFT#old", "LIKE#USER#new") is not None
+        assert (number("EARLY#old", "likeTally"), number("EARLY#old", "likeTallyPending")) == (None, "1")
+        assert item("EARLY#old", "LIKE#USER#new") is not None
 
     def test_the_answers_are_those_of_a_counted_write(self) -> None:
-        legacy("DRAFT", 1)
-        assert [draft().likes.add(user_id="000"), draft().likes.add(user_id="a"), draft().likes.add(user_id="a")] == [
+        legacy("EARLY", 1)
+        assert [early().likes.add(user_id="000"), early().likes.add(user_id="a"), early().likes.add(user_id="a")] == [
             False,
             True,
             False,
         ]
-        assert [draft().likes.discard(user_id="000"), draft().likes.discard(user_id="000")] == [True, False]
-        assert number("DRAFT#old", "likeTallyPending") == "2"  # the answers False marked nothing
+        assert [early().likes.discard(user_id="000"), early().likes.discard(user_id="000")] == [True, False]
+        assert number("EARLY#old", "likeTallyPending") == "2"  # the answers False marked nothing
 
     def test_once_it_is_seeded_it_is_counted(self, waits: list[float], sent: Sent) -> None:
-        legacy("DRAFT", 2)
-        draft().likes.add(user_id="a")
-        assert Draft.like_tally.seed(draft()) == 3
+        legacy("EARLY", 2)
+        early().likes.add(user_id="a")
+        assert Early.like_tally.seed(early()) == 3
         sent.clear()
-        assert draft().likes.add(user_id="b") is True
+        assert early().likes.add(user_id="b") is True
         assert operations(sent) == ["TransactWriteItems"]
-        assert (number("DRAFT#old", "likeTally"), number("DRAFT#old", "likeTallyPending")) == ("4", "1")
+        assert (number("EARLY#old", "likeTally"), number("EARLY#old", "likeTallyPending")) == ("4", "1")
 
     def test_the_seeder_waits_where_a_mark_is_and_only_there(self, waits: list[float]) -> None:
-        legacy("DRAFT", 2)
-        assert FinalDraft.like_tally.seed(FinalDraft.ref(post_id="old")) == 2
+        legacy("EARLY", 2)
+        assert Later.like_tally.seed(Later.ref(post_id="old")) == 2
         assert waits == []
-        unseed("DRAFT#old", "likeTally")
-        draft().likes.add(user_id="a")
-        assert FinalDraft.like_tally.seed(FinalDraft.ref(post_id="old")) == 3
+        unseed("EARLY#old", "likeTally")
+        early().likes.add(user_id="a")
+        assert Later.like_tally.seed(Later.ref(post_id="old")) == 3
         assert waits == [3]  # as the counter's settle says
 
     def test_a_count_that_a_deferred_write_overtook_is_made_again(self, waits: list[float]) -> None:
-        legacy("DRAFT", 3)
-        with between_count_and_write(lambda: draft().likes.add(user_id="new")):
-            assert Draft.like_tally.seed(draft()) == 4
-        assert number("DRAFT#old", "likeTally") == "4"
+        legacy("EARLY", 3)
+        with between_count_and_write(lambda: early().likes.add(user_id="new")):
+            assert Early.like_tally.seed(early()) == 4
+        assert number("EARLY#old", "likeTally") == "4"
 
     def test_code_that_seeds_can_run_beside_it(self, waits: list[float]) -> None:
-        legacy("DRAFT", 2)
-        draft().likes.add(user_id="a")
-        assert FinalDraft.ref(post_id="old").likes.add(user_id="b")
-        assert draft().likes.discard(user_id="000")
-        assert number("DRAFT#old", "likeTally") == "3"
+        legacy("EARLY", 2)
+        early().likes.add(user_id="a")
+        assert Later.ref(post_id="old").likes.add(user_id="b")
+        assert early().likes.discard(user_id="000")
+        assert number("EARLY#old", "likeTally") == "3"
 
     def test_a_new_post_is_born_unseeded_since_old_code_may_like_it(self, waits: list[float]) -> None:
-        Draft(post_id="old").save()
-        put("DRAFT#old", "LIKE#USER#by-old-code")
-        assert Draft.like_tally.value(draft()) is None
-        assert Draft.like_tally.seed(draft()) == 1
+        Early(post_id="old").save()
+        put("EARLY#old", "LIKE#USER#by-old-code")
+        assert Early.like_tally.value(early()) is None
+        assert Early.like_tally.seed(early()) == 1
 
     def test_a_like_of_a_missing_post_creates_nothing(self) -> None:
         with pytest.raises(ParentMissing):
-            Draft.ref(post_id="gone").likes.add(user_id="u")
+            Early.ref(post_id="gone").likes.add(user_id="u")
         assert items() == {}
 
     def test_a_transaction_marks_its_post_once(self, sent: Sent) -> None:
-        legacy("DRAFT", 0)
+        legacy("EARLY", 0)
         with transaction() as tx:
             for user in "abc":
-                tx.save(DraftLike(post_id="old", user_id=user))
+                tx.save(EarlyLike(post_id="old", user_id=user))
         assert len(sent[-1][1]["TransactItems"]) == 4
-        assert number("DRAFT#old", "likeTallyPending") == "1"
+        assert number("EARLY#old", "likeTallyPending") == "1"
 
     @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.MIXED])
     def test_a_fault_at_any_step_changes_no_answer(self, fault: Fault, waits: list[float]) -> None:
         for step in range(2):
-            legacy("DRAFT", 3)
+            legacy("EARLY", 3)
             with FaultInjector(connection_for(Meta).client) as injector:
                 injector.next(*[None] * step, fault)
-                assert draft().likes.add(user_id=f"{fault} {step}") is True
-            assert number("DRAFT#old", "likeTallyPending") == "1"
+                assert early().likes.add(user_id=f"{fault} {step}") is True
+            assert number("EARLY#old", "likeTallyPending") == "1"
 
 
 class TestForNothing:
@@ -685,7 +685,7 @@ class TestUncounted:
             Like(post_id="a", user_id="u").save()
         assert number("POST#a", "likeTally") == "1"
 
-    def test_the_block_ends_with_an_exception_too_and_blocks_can_be_nested(self) -> None:
+    def test_the_block_ends_with_an_exception_too_and_blocks_can_be_nested(self, waits: list[float]) -> None:
         Post(post_id="a").save()
         with uncounted() as outer:
             with pytest.raises(KeyError), uncounted() as inner:

@@ -9,11 +9,24 @@ import pytest
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import PutError, UpdateError
 
-from pynacount import CountedModel, commit, transaction
+from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, commit, transaction
 from pynacount.connections import connection_for
-from pynacount.errors import AlreadyCounted, CheckFailed, NotCounted, ParentMissing, PlanError, UncountedWrite
+from pynacount.errors import (
+    AlreadyCounted,
+    CheckFailed,
+    CounterContention,
+    KeyTemplateError,
+    NotCounted,
+    OutcomeUnknown,
+    ParentMissing,
+    ParentNotEmpty,
+    PlanError,
+    PynacountError,
+    UncountedWrite,
+)
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Board, Like, Pin, Post, Product, Review, item, items, number, put, unseed
+from shop import Stock
+from social import ALL, Album, Board, Like, Meta, Pin, Post, Product, Review, User, item, items, number, put, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -26,6 +39,26 @@ class Coupon(CountedModel):
 
     code = UnicodeAttribute(hash_key=True)
     uses = NumberAttribute(default=0)
+    note = UnicodeAttribute(null=True)
+
+
+class Shelf(CountedModel):
+    """Two numbers, counted by the same books."""
+
+    Meta = Meta
+    pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    book_tally = CounterField(attr_name="bookTally")
+    page_tally = CounterField(attr_name="pageTally")
+
+
+class Book(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("SHELF#{shelf_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("BOOK#{book_id}", range_key=True, attr_name="SK")
+    pages = NumberAttribute(default=1)
+    counted = CountedIn(Shelf.book_tally)
+    paged = CountedIn(Shelf.page_tally, amount="pages")
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +87,16 @@ def kinds(sent: Sent) -> list[list[str]]:
 
 def like(user: str, post: str = "a") -> Like:
     return Like(post_id=post, user_id=user)
+
+
+def edited_post() -> Post:
+    post = Post.get(post_id="a")
+    post.body = "edited"
+    return post
+
+
+def post_now() -> dict[str, Any]:
+    return item("POST#a", "META") or {}
 
 
 class TestMerging:
@@ -122,6 +165,97 @@ class TestMerging:
             tx.delete(Like.get(post_id="new", user_id="u"))
             tx.save(like("v", "new"))
         assert number("POST#new", "likeTally") == "0"
+
+    def test_edits_of_one_post_by_several_hands_are_one_update(self, sent: Sent) -> None:
+        one, other = Post.get(post_id="a"), Post.get(post_id="a")
+        one.body, other.author_id = "new", "ada"
+        with transaction() as tx:
+            tx.save(one)
+            tx.save(other)
+            tx.update(Post(post_id="a"), [Post.created_at.set(7)])
+            tx.save(like("u"))
+        assert sorted(kinds(sent)[-1]) == ["Put", "Update"]
+        assert post_now() == {
+            "body": {"S": "new"},
+            "authorId": {"S": "ada"},
+            "createdAt": {"N": "7"},
+            "likeTally": {"N": "1"},
+        }
+
+    def test_children_of_several_kinds_of_amount_are_one_update_of_each_sum(self, sent: Sent) -> None:
+        Shelf(shelf_id="s").save()
+        Book(shelf_id="s", book_id="a", pages=100).save()
+        Book(shelf_id="s", book_id="b", pages=10).save()
+        edited = Book.get(shelf_id="s", book_id="a")
+        edited.pages = 70
+        with transaction() as tx:
+            tx.save(edited)
+            tx.delete(Book.get(shelf_id="s", book_id="b"))
+            tx.save(Book(shelf_id="s", book_id="c", pages=5))
+        assert sorted(kinds(sent)[-1]) == ["Delete", "Put", "Update", "Update"]
+        assert [number("SHELF#s", name) for name in ("bookTally", "pageTally")] == ["2", "75"]
+        (parent,) = [a["Update"] for a in sent[-1][1]["TransactItems"] if "META" in str(a)]
+        assert "bookTally" not in parent["UpdateExpression"]  # it moves by nothing, and is only asked for
+
+    def test_a_child_that_moves_and_one_that_follows_are_one_update_for_each_parent(self, sent: Sent) -> None:
+        for name in ("ada", "bob"):
+            User(user_id=name).save()
+        Review(product_id="p", number=1, author_id="ada").save()
+        moved = Review.get(product_id="p", number=1)
+        moved.author_id = "bob"
+        with transaction() as tx:
+            tx.save(moved)
+            tx.save(Review(product_id="p", number=2, author_id="bob"))
+        assert sorted(kinds(sent)[-1]) == ["Put", "Update", "Update", "Update", "Update"]
+        assert (number("USER#ada", "givenTally"), number("USER#bob", "givenTally")) == ("0", "2")
+
+    def test_a_new_post_over_one_that_is_there_keeps_its_likes_and_counts_on(self) -> None:
+        like("u").save()
+        with transaction() as tx:
+            tx.save(Post(post_id="a", body="over"))
+            tx.save(like("v"))
+        assert (post_now()["body"], post_now()["likeTally"]) == ({"S": "over"}, {"N": "2"})
+
+    def test_a_like_does_not_keep_a_post_from_its_deletion_unseen(self) -> None:
+        before = items()
+        with pytest.raises(ParentNotEmpty), transaction() as tx:
+            tx.delete(Post(post_id="a"))
+            tx.save(like("u"))
+        assert items() == before
+
+    def test_two_checks_of_one_item_are_one(self, sent: Sent) -> None:
+        with transaction() as tx:
+            tx.check(Post.ref(post_id="a"), Post.body == "old")
+            tx.check(Post.ref(post_id="a"), Post.author_id.does_not_exist())
+        assert kinds(sent) == [["ConditionCheck"]]
+        with pytest.raises(CheckFailed), transaction() as tx:
+            tx.check(Post.ref(post_id="a"), Post.body == "old")
+            tx.check(Post.ref(post_id="a"), Post.author_id.exists())
+
+    @pytest.mark.xfail(strict=True, reason="actions given to update() are not seen to meet another write's")
+    @pytest.mark.parametrize(
+        "twice",
+        [
+            lambda tx: tx.update(Post(post_id="a"), [Post.body.set("x")]),
+            lambda tx: tx.update(Post(post_id="a"), [Post.body.remove()]),
+            lambda tx: tx.save(edited_post()),
+        ],
+    )
+    def test_one_attribute_is_not_written_twice(self, twice: Any, sent: Sent) -> None:
+        with pytest.raises(PlanError, match="body"), transaction() as tx:
+            tx.update(Post(post_id="a"), [Post.body.set("y")])
+            twice(tx)
+        assert sent == []
+
+    @pytest.mark.xfail(strict=True, reason="SET and ADD of the version meet in one expression, which DynamoDB refuses")
+    def test_a_version_is_not_raised_twice(self, sent: Sent) -> None:
+        product = Product.get(product_id="p")
+        product.title = "new"
+        sent.clear()
+        with pytest.raises(PlanError, match="version"), transaction() as tx:
+            tx.save(product)
+            tx.update(Product(product_id="p", version=1), [Product.title.remove()])
+        assert sent == []
 
     def test_a_check_meets_the_counting_on_one_item(self, sent: Sent) -> None:
         with transaction() as tx:
@@ -219,6 +353,111 @@ class TestAllOrNone:
         assert number("POST#a", "likeTally") == "1"
         assert Coupon.get("xyz").uses == 1
 
+    @pytest.mark.parametrize("fault", list(Fault))
+    def test_a_fault_at_any_step_of_a_transaction_that_seeds_is_survived(self, fault: Fault) -> None:
+        for step in range(5):  # the refused transaction, the three requests of the seed, the transaction
+            put("POST#b", "META")
+            put("POST#b", "LIKE#USER#old")
+            with FaultInjector(connection_for(Meta).client) as injector:
+                injector.next(*[None] * step, fault)
+                with transaction() as tx:
+                    tx.save(like("u", "b"))
+                    tx.update(Coupon("xyz"), [Coupon.uses.add(1)])
+            assert (number("POST#b", "likeTally"), Coupon.get("xyz").uses) == ("2", step + 1)
+            Like(post_id="b", user_id="u").delete()
+
+    def test_all_tries_go_under_one_token(self, sent: Sent) -> None:
+        with FaultInjector(connection_for(Meta).client) as injector:
+            injector.next(Fault.LOST_RESPONSE, Fault.CONFLICT, Fault.INTERNAL_ERROR)
+            with transaction() as tx:
+                tx.save(like("u"))
+                tx.save(like("v"))
+        assert len(sent) == 4
+        assert len({request["ClientRequestToken"] for _, request in sent}) == 1
+
+    def test_what_is_given_up_in_conflicts_was_not_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Meta, "counted_deadline", 0.001)
+        before = items()
+        faults = FaultInjector(connection_for(Meta).client, rates={Fault.CONFLICT: 1.0})
+        with faults, pytest.raises(CounterContention, match="transaction"), transaction() as tx:
+            tx.save(like("u"))
+        assert items() == before
+
+    def test_after_an_unknown_outcome_the_same_transaction_can_be_run_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        mine = [like("u"), like("v")]
+
+        def run() -> None:
+            with transaction() as tx:
+                for each in mine:
+                    tx.save(each)
+
+        faults = FaultInjector(connection_for(Meta).client, rates={Fault.LOST_RESPONSE: 1.0})
+        with monkeypatch.context() as hurried, faults, pytest.raises(OutcomeUnknown, match="transaction"):
+            hurried.setattr(Meta, "counted_deadline", 0.001)
+            run()
+        with pytest.raises(AlreadyCounted):  # it had landed, and says so
+            run()
+        assert number("POST#a", "likeTally") == "2"
+
+    def test_a_condition_reaches_the_wire_with_the_counting_on_the_same_item(self, sent: Sent) -> None:
+        with transaction() as tx:
+            tx.update(Post(post_id="a"), [Post.body.set("new")], Post.body == "old")
+            tx.save(like("u"), Like.liked_at.does_not_exist())
+        conditions = [
+            (next(iter(a)), next(iter(a.values()))["ConditionExpression"]) for a in sent[0][1]["TransactItems"]
+        ]
+        of = dict(conditions)
+        assert "attribute_exists(likeTally)" in of["Update"]
+        assert ":" in of["Update"]  # and the application's own
+        assert "attribute_not_exists(SK)" in of["Put"]
+        assert "#" in of["Put"]
+
+    def test_a_condition_that_does_not_hold_on_an_unseeded_post_is_told(self) -> None:
+        like("there").save()
+        unseed("POST#a", "likeTally")
+        with pytest.raises(UpdateError), transaction() as tx:
+            tx.update(Post(post_id="a"), [Post.body.set("new")], Post.body == "other")
+            tx.save(like("u"))
+        assert (post_now()["body"], len(items("POST#a"))) == ({"S": "old"}, 2)
+
+    @pytest.mark.parametrize(
+        ("refused", "named"),
+        [
+            (lambda tx: tx.save(like("there")), "Like.*LIKE#USER#there"),
+            (lambda tx: tx.delete(like("never")), "Like.*LIKE#USER#never"),
+            (lambda tx: tx.save(like("u", "gone")), "like_tally.*POST#gone"),
+            (lambda tx: tx.update(Coupon("none"), [Coupon.uses.add(1)]), "Coupon.*none"),
+            (lambda tx: tx.delete(Post(post_id="full")), "Post.*POST#full"),
+            (lambda tx: tx.check(Product.ref(product_id="p"), Product.title == "x"), "Product.*PRODUCT#p"),
+            (lambda tx: tx.delete(Coupon("xyz"), Coupon.uses == 7), "Coupon.*xyz"),
+        ],
+    )
+    def test_the_refusal_names_the_one_item_among_many(self, refused: Any, named: str) -> None:
+        like("there").save()
+        Post(post_id="full").save()
+        like("u", "full").save()
+        with pytest.raises(Exception, match=named), transaction() as tx:
+            tx.save(like("fine"))
+            tx.save(Post(post_id="fine"))
+            refused(tx)
+            tx.save(like("fine too"))
+        assert number("POST#a", "likeTally") == "1"
+
+    def test_a_write_alone_is_a_plain_write_and_a_check_alone_a_transaction(self, sent: Sent) -> None:
+        with transaction() as tx:
+            tx.save(User(user_id="new"))
+        with transaction() as tx:
+            tx.check(User.ref(user_id="new"), User.sk.exists())
+        assert [operation for operation, _ in sent] == ["PutItem", "TransactWriteItems"]
+
+    def test_an_id_that_cannot_be_a_key_sends_nothing(self, sent: Sent) -> None:
+        with pytest.raises(KeyTemplateError), transaction() as tx:
+            tx.save(like("u"))
+            tx.save(like(""))
+        assert sent == []
+
     def test_it_is_tried_again_whole_after_seeding(self) -> None:
         like("u").save()
         unseed("POST#a", "likeTally")
@@ -254,6 +493,49 @@ class TestInstances:
         new.save()
         edited.save()
         assert (number("POST#a", "likeTally"), Product.get(product_id="p").title) == ("2", "new")
+
+    def test_a_version_is_checked_and_raised_by_edits_and_not_by_children(self) -> None:
+        mine, stale = Product.get(product_id="p"), Product.get(product_id="p")
+        mine.title, stale.title = "mine", "stale"
+        with transaction() as tx:
+            tx.save(Review(product_id="p", number=1))
+        with transaction() as tx:
+            tx.save(mine)
+            tx.save(Review(product_id="p", number=2))
+        assert (mine.version, number("PRODUCT#p", "version"), number("PRODUCT#p", "reviewTally")) == (2, "2", "2")
+        before = items()
+        with pytest.raises(PutError, match="version moved on"), transaction() as tx:
+            tx.save(stale)
+            tx.save(Review(product_id="p", number=3))
+        with pytest.raises(UpdateError, match="version moved on"), transaction() as tx:
+            tx.update(stale, [Product.title.set("x")])
+            tx.save(Review(product_id="p", number=3))
+        assert stale.version == 1
+        assert items() == before
+
+    def test_an_update_raises_the_version_of_its_instance(self) -> None:
+        product = Product.get(product_id="p")
+        with transaction() as tx:
+            tx.update(product, [Product.title.set("new")])
+            tx.save(Review(product_id="p", number=1))
+        assert (product.version, product.title) == (2, None)
+        product.refresh(consistent_read=True)
+        assert (product.version, product.title) == (2, "new")
+
+    def test_what_was_deleted_is_new_again_and_what_was_not_is_as_loaded(self, sent: Sent) -> None:
+        like("u").save()
+        mine = Like.get(post_id="a", user_id="u")
+        with pytest.raises(AlreadyCounted), transaction() as tx:
+            tx.delete(mine)
+            tx.save(Coupon("new"))
+            tx.save(like("v"))
+            like("v").save()
+        mine.liked_at = 7
+        mine.save()  # an edit, since it is there
+        with transaction() as tx:
+            tx.delete(mine)
+        mine.save()
+        assert (item("POST#a", "LIKE#USER#u"), number("POST#a", "likeTally")) == ({"likedAt": {"N": "7"}}, "2")
 
     def test_what_is_assigned_after_tx_save_is_for_the_next_save(self) -> None:
         review = Review(product_id="p", number=1, stars=3)
@@ -304,4 +586,54 @@ class TestMisuse:
         with pytest.raises(PlanError, match=r"Far.*Like.*region"), transaction() as tx:
             tx.save(like("u"))
             tx.save(Far("x"))
+        assert sent == []
+
+    def test_tables_of_two_endpoints_cannot_be_written_together(self, sent: Sent) -> None:
+        class Here(CountedModel):
+            class Meta:
+                table_name = "Here"
+                host = "http://localhost:1"
+
+            code = UnicodeAttribute(hash_key=True)
+
+        with pytest.raises(PlanError, match=r"Here.*Like.*http://localhost:1"), transaction() as tx:
+            tx.save(like("u"))
+            tx.save(Here("x"))
+        assert sent == []
+
+    @pytest.mark.xfail(strict=True, reason="all is sent by the first model's credentials, whatever the others' say")
+    def test_tables_of_two_accounts_cannot_be_written_together(self, tables: Callable[..., None]) -> None:
+        class Ours(CountedModel):
+            class Meta:
+                table_name = "Coupons"
+                aws_access_key_id = "ours"
+                aws_secret_access_key = "secret"
+
+            code = UnicodeAttribute(hash_key=True)
+
+        class Theirs(CountedModel):
+            class Meta:
+                table_name = "Coupons"
+                aws_access_key_id = "theirs"
+                aws_secret_access_key = "secret"
+
+            code = UnicodeAttribute(hash_key=True)
+
+        with pytest.raises(PlanError, match=r"Theirs.*Ours"), transaction() as tx:
+            tx.save(Ours("x"))
+            tx.save(Theirs("y"))
+
+    @pytest.mark.xfail(strict=True, reason="AttributeError: 'Stock' object has no attribute '_counting'")
+    @pytest.mark.parametrize("verb", ["save", "delete", "update", "check"])
+    def test_a_model_of_pynamodbs_own_is_refused_with_what_to_do(self, verb: str, sent: Sent) -> None:
+        stock = Stock("SHOP", "a")
+        arguments: dict[str, tuple[Any, ...]] = {"update": ([Stock.left.set(1)],), "check": (Stock.left == 1,)}
+        with pytest.raises((TypeError, PynacountError), match="CountedModel"), transaction() as tx:
+            getattr(tx, verb)(stock, *arguments.get(verb, ()))
+        assert sent == []
+
+    @pytest.mark.xfail(strict=True, reason="AttributeError: 'str' object has no attribute '_counting'")
+    def test_what_is_no_item_is_refused(self, sent: Sent) -> None:
+        with pytest.raises(TypeError), transaction() as tx:
+            tx.save("a91f")  # type: ignore[arg-type]
         assert sent == []

@@ -53,6 +53,14 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
         # Seeded, closed, deleted, or written to uncounted meanwhile: look again.
 
 
+def seed_counted(tally: Tally, key: ItemKey, counted: Amount) -> Protocol[Amount]:
+    """Set a tally that a pass over the table counted, of a parent that never had one; else seed it as ever."""
+    answer = yield _set_if_unmoved(tally, key, counted, {})
+    if not isinstance(answer, Refusal):
+        return counted
+    return (yield from seed(tally, key))
+
+
 def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Send:
     pending = item.get(tally.pending_name)
     guards: list[Guard] = [Absent(tally.attr_name), Absent(tally.closed_name), Same(tally.pending_name, pending)]

@@ -1,0 +1,140 @@
+"""What one pass over a table looks for: the counters of the parents in it, compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pynacount.contributions import Tally
+from pynacount.errors import DeclarationError
+from pynacount.fields import CounterField
+from pynacount.keys import ItemKey
+from pynacount.relations import CountedIn
+from pynacount.tallies.groups import Local, LocalSource
+
+
+@dataclass(frozen=True, slots=True)
+class TablePass:
+    """One table, and what is to be seeded or audited in it.
+
+    ``locals`` are counted while the table is scanned; ``queried`` are the tallies whose children are counted by a query
+    for each parent. ``attributes`` is all that is read of an item.
+    """
+
+    table: str
+    model: Any
+    names: tuple[str, ...]
+    locals: tuple[Local, ...]
+    queried: frozenset[Tally]
+    attributes: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The counters, as messages speak of them."""
+        return tuple(local.tally.label for local in self.locals)
+
+
+def passes(counters: Iterable[CounterField], *, by_query: bool = False) -> tuple[TablePass, ...]:
+    """One pass for each table that the counters' parents lie in.
+
+    Raises :class:`DeclarationError` for a counter that cannot be counted so: one under ``missing="zero"`` or
+    ``"defer"``, and one whose children only a scan of another table would find.
+    """
+    by_place: dict[Any, list[CounterField]] = {}
+    for counter in {id(counter): counter for counter in counters}.values():
+        _check(counter)
+        meta = counter.owner.Meta
+        place = (counter.owner._counting.table, getattr(meta, "region", None), getattr(meta, "host", None))
+        by_place.setdefault(place, []).append(counter)
+    return tuple(_pass(table, sharing, by_query) for (table, *_), sharing in by_place.items())
+
+
+def _check(counter: CounterField) -> None:
+    if counter.missing == "zero":
+        raise DeclarationError(
+            f'{counter.label} is declared missing="zero": it is taken to hold no uncounted children, so nothing is '
+            f'seeded. If it does, declare missing="seed"'
+        )
+    if counter.missing == "defer":
+        raise DeclarationError(
+            f'{counter.label} is declared missing="defer", for as long as old code is running that does not count. '
+            f'When the last of it is gone, declare missing="seed", and seed then'
+        )
+
+
+def _pass(table: str, counters: list[CounterField], by_query: bool) -> TablePass:
+    locals_: list[Local] = []
+    queried: set[Tally] = set()
+    reads: dict[str, None] = {}
+    for counter in counters:
+        tally = counter.tally
+        relations = counter.counted_relations
+        for name in (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name):
+            reads[name] = None
+        local = not by_query and bool(relations) and all(map(_is_local, relations))
+        sources: tuple[LocalSource, ...] = ()
+        if local:
+            sources = tuple(_source(relation) for relation in relations)
+            for relation in relations:
+                reads.update(dict.fromkeys(relation.read_attributes))
+        else:
+            queried.add(tally)
+            _check_query(counter)
+        locals_.append(Local(tally, _key_of_partition(counter), _constant_sort(counter), sources))
+    names = counters[0].owner._counting.schema.names
+    return TablePass(
+        table, counters[0].owner, names, tuple(locals_), frozenset(queried), tuple(dict.fromkeys((*names, *reads)))
+    )
+
+
+def _is_local(relation: CountedIn) -> bool:
+    """Whether the children lie in their parent's own partition."""
+    return relation.child_schema.table == relation.parent_schema.table and relation._fixed is not None
+
+
+def _source(relation: CountedIn) -> LocalSource:
+    source = relation.source()
+    return LocalSource(relation._literal_prefix(), source.each, source.amount)
+
+
+def _check_query(counter: CounterField) -> None:
+    for relation in counter.counted_relations:
+        if not relation._finds_by_key() and relation.index is None:
+            raise DeclarationError(
+                f"{relation.label}: the children lie in partitions of their own; declare an index on them, so that "
+                f'those of one parent can be counted: CountedIn(..., index="...")'
+            )
+
+
+def _constant_sort(counter: CounterField) -> str | None:
+    counting = counter.owner._counting
+    if counting.schema.range is None:
+        return None
+    if counting.constant_range is None:
+        raise DeclarationError(
+            f"{counter.label}: several parents share a partition, so a pass over the table cannot tell their children "
+            f"apart; seed them one by one: {counter.label}.seed(ref)"
+        )
+    constant: str = counting.constant_range
+    return constant
+
+
+def _key_of_partition(counter: CounterField) -> Callable[[str], ItemKey | None]:
+    schema = counter.owner._counting.schema
+    rest: tuple[tuple[str, Any], ...] = ()
+    if schema.range is not None:
+        rest = (schema.range.typed(schema.range.value({})),)
+    template = schema.hash.template
+
+    def key(partition: str) -> ItemKey | None:
+        if template is not None and template.parse(partition) is None:
+            return None
+        return ItemKey(schema.table, schema.names, (("S", partition), *rest))
+
+    return key
+
+
+def is_seeded(tally: Tally, item: Mapping[str, Any]) -> bool:
+    """Whether the tally is there."""
+    return tally.attr_name in item
