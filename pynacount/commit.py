@@ -36,6 +36,12 @@ FIRST_BACKOFF = 0.025
 MAX_BACKOFF = 1.0
 """Seconds: the most that is waited between two tries."""
 
+AGAIN = (
+    "Adding, discarding, saving or deleting the same item again is safe: it is counted once. For an update() that "
+    "adds, read the item first"
+)
+"""What to do when an outcome is unknown."""
+
 CANCELED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailed"
 REFUSED = "ConditionalCheckFailedException"
@@ -158,7 +164,7 @@ class Driver:
         if unknown:
             raise OutcomeUnknown(
                 f"{self.about()}: the answer to a write was lost, and within {self.deadline:g} s it could not be "
-                f"learnt whether it landed ({met}). Call the same operation again: it will not count twice",
+                f"learnt whether it landed ({met}). {AGAIN}",
                 cause,
             ) from cause
         raise CounterContention(
@@ -170,8 +176,7 @@ class Driver:
     def _failed(self, step: Send, error: Exception, *, unknown: bool) -> pynamodb_errors.PynamoDBException:
         if unknown and step.operation not in _READS:
             return OutcomeUnknown(
-                f"{self.about()}: the answer to a write was lost, and asking again failed ({error}). Call the same "
-                f"operation again: it will not count twice",
+                f"{self.about()}: the answer to a write was lost, and asking again failed ({error}). {AGAIN}",
                 error,
             )
         return failure(step.operation, self.about(), error)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pynamodb.attributes import Attribute, TTLAttribute, VersionAttribute
 from pynamodb.constants import NUMBER, STRING
+from pynamodb.models import MetaModel
 
 from pynacount.amounts import plus
 from pynacount.commit import Driver
@@ -18,7 +19,7 @@ from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
 from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
 from pynacount.items import read_item
-from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey
+from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, common_key
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.schema import KeyPart, KeySchema
@@ -70,13 +71,61 @@ class Counting:
             )
         for relation in self.relations:
             relation.compile()
+        self._check_bases()
+        self._check_neighbours()
         self.read_attributes = frozenset(name for r in self.relations for name in r.read_attributes)
         for relation in self.relations:
-            registered = relation.counter.relations
+            registered = relation.counter.root().relations
             # A class that is defined again (a notebook, a reload) takes the place of its former self.
             registered[:] = [r for r in registered if _identity(r) != _identity(relation)]
             registered.append(relation)
         _models.add(self.model)
+
+    def _check_neighbours(self) -> None:
+        """No id may make a key of this model that is one of another model's too."""
+        for other in list(_models):
+            counting = other._counting
+            if counting.table != self.table or counting.has_shape_of(self) or not (counting.counts or self.counts):
+                continue
+            if (other.__module__, other.__qualname__) == (self.model.__module__, self.model.__qualname__):
+                continue  # its former self: a notebook, a reload
+            examples = [
+                None
+                if a is None or b is None or a.template is None or b.template is None
+                else common_key(a.template, b.template)
+                for a, b in ((self._hash, counting._hash), (self._range, counting._range))
+            ]
+            if all(examples):
+                raise DeclarationError(
+                    f"{self.model.__name__} and {other.__name__} can both have an item with the keys {examples[0]!r} "
+                    f"and {examples[1]!r}: an id could reach the other's item. Begin one of their sort keys with "
+                    f"another word"
+                )
+
+    @property
+    def counts(self) -> bool:
+        """Whether its items count, or are counted in."""
+        return bool(self.relations or self.counters)
+
+    def has_shape_of(self, other: Counting) -> bool:
+        """Whether both models' keys are made alike, whatever the variables are called: they speak of the same items."""
+        return [_shape(part) for part in self.parts] == [_shape(part) for part in other.parts]
+
+    def _check_bases(self) -> None:
+        """A base that counts must count its subclass's items as the subclass does: it reads and deletes them too."""
+        ours = {relation.name: _terms(relation) for relation in self.relations}
+        for base in self.model.__mro__[1:]:
+            counting = vars(base).get("_counting")
+            if counting is None or counting.table is None or counting.table != self.table:
+                continue
+            theirs = {relation.name: _terms(relation) for relation in counting.relations}
+            if ours != theirs and counting._hash is not None and _same_keys(base, self.model):
+                raise DeclarationError(
+                    f"{self.model.__name__} counts otherwise than {base.__name__}, whose keys it has: an item of the "
+                    f"one could be taken for one of the other. Give it keys of its own, or both one CountedIn with "
+                    f"when= and amount=, or leave the table_name out of {base.__name__}, if it is only there to be "
+                    f"subclassed"
+                )
 
     def _check_attributes(self, attributes: dict[str, Attribute[Any]]) -> None:
         model = self.model.__name__
@@ -101,6 +150,12 @@ class Counting:
                         f"{model}.{clash} is stored as {name!r}, which {counter.label} keeps for itself; give it "
                         f"another attr_name"
                     )
+        kinds = [b for b in self.model.__mro__[1:] if isinstance(b, MetaModel) and getattr(b, "_discriminator", None)]
+        if kinds and (added := [r for r in self.relations if not hasattr(kinds[-1], r.name)]):
+            raise DeclarationError(
+                f"{added[0].label}: {model} is one of several kinds of {kinds[-1].__name__}, whose items have the same "
+                f"keys; declare the CountedIn on {kinds[-1].__name__}, with when= for the kinds that count"
+            )
         ttl = next((name for name, a in attributes.items() if isinstance(a, TTLAttribute)), None)
         if ttl is not None and self.relations:
             relation = self.relations[0]
@@ -109,6 +164,10 @@ class Counting:
                 f"expired items without any transaction, and the tally would drift. Keep the time in a "
                 f"NumberAttribute and delete expired children by delete()"
             )
+
+    def has_items_of(self, other: Counting) -> bool:
+        """Whether the other model's items are this one's: the same table, the same keys."""
+        return self.table == other.table and _same_keys(self.model, other.model)
 
     # -- keys
 
@@ -246,9 +305,10 @@ class Counting:
         text = about or self.model.__name__
         return Driver(connection_for(meta), deadline_of(meta), lambda: text, renew)
 
-    def exists(self, instance: Any) -> bool:
-        """Whether the instance's item is there, by one consistent ``GetItem``."""
-        return self.driver().run(_exists(self.key_of(instance)))
+    def contains(self, instance: Any, of: tuple[CountedIn, ItemKey] | None) -> bool:
+        """Whether the instance's item is there, by one consistent ``GetItem``; ``of``: as this relation's child."""
+        item = self.driver().run(read_item(self.key_of(instance)))
+        return item is not None and (of is None or of[0].child(item, of[1]) is not None)
 
     def recount(self, tally: Tally, key: ItemKey) -> Any:
         """The number the tally should hold, counted now."""
@@ -317,6 +377,17 @@ def _part(model: Any, attributes: dict[str, Attribute[Any]], role: str, max_byte
             template = attribute.template if isinstance(attribute, KeyAttribute) else None
             return KeyPart.of(name, attribute, template, max_bytes, model.__name__)
     return None
+
+
+def _shape(part: KeyPart) -> tuple[Any, ...]:
+    if part.template is None:
+        return (part.attr_name,)
+    return (part.attr_name, *(p if isinstance(p, str) else None for p in part.template.parts))
+
+
+def _terms(relation: CountedIn) -> tuple[Any, ...]:
+    counter = relation.counter.attr_name, relation.counter.owner._counting.table
+    return (*counter, relation.when, relation.amount, relation.reads, relation.index, relation.variables)
 
 
 def _identity(relation: CountedIn) -> tuple[str, str, str]:

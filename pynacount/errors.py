@@ -46,7 +46,8 @@ class CounterContention(PynacountError):
 class OutcomeUnknown(PynacountError):
     """A write was sent, its answer was lost, and the deadline passed before it could be learnt.
 
-    Calling the same operation again is safe: it will not count twice.
+    Adding, discarding, saving or deleting the same item again is safe: it is counted once. An ``update()`` that adds
+    would add twice.
     """
 
 
@@ -68,6 +69,10 @@ class CounterTypeError(PynacountError, TypeError):
 
 class DeclarationError(PynacountError, TypeError):
     """A model is declared in a way that cannot be counted; the message says what to write instead."""
+
+
+class StateError(PynacountError, ValueError):
+    """A state file that belongs to another pass over a table, or is none."""
 
 
 class PlanError(PynacountError, ValueError):

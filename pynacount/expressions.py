@@ -15,7 +15,7 @@ from importlib import resources
 from typing import Any, TypeAlias
 
 from pynamodb.expressions import update as pynamodb_update
-from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.condition import And, Condition, Not, Or
 
 from pynacount.amounts import Amount
 from pynacount.steps import Item
@@ -138,8 +138,9 @@ class Given:
     condition: Condition
 
     def text(self, names: Names) -> str:
-        """The condition's text."""
-        return f"({names.pynamodb(self.condition)})"
+        """The condition's text. AND, OR and NOT bring their own parentheses, and DynamoDB refuses redundant ones."""
+        text = names.pynamodb(self.condition)
+        return text if isinstance(self.condition, (And, Or, Not)) else f"({text})"
 
 
 Guard: TypeAlias = Exists | Absent | Same | Given

@@ -116,6 +116,11 @@ class CounterField(Attribute[int]):
             raise DeclarationError(f"CounterField(settle={settle!r}) must be a number of seconds, 0 or more")
         if revision is not None and (not isinstance(revision, str) or not revision):
             raise DeclarationError(f"CounterField(revision={revision!r}) must be the name of an attribute")
+        if missing == "zero" and on_delete == "leave":
+            raise DeclarationError(
+                'CounterField(missing="zero", on_delete="leave"): a parent that comes again would start from 0 beside '
+                'the children that were left; declare missing="seed"'
+            )
         super().__init__(attr_name=attr_name, null=True)
         self.missing: Missing = missing
         self.on_delete: OnDelete = on_delete
@@ -182,12 +187,15 @@ class CounterField(Attribute[int]):
 
     @property
     def counted_relations(self) -> list[CountedIn]:
-        """The relations that count in this tally; a subclass over the same table shares those of its base."""
-        if self.origin is None or not self.origin.relations:
-            return self.relations
-        if self.origin.owner._counting.table != self.owner._counting.table:
-            return self.relations
-        return [*self.origin.counted_relations, *self.relations]
+        """The relations that count in this tally; a model and its subclass over the same items share them."""
+        return self.root().relations
+
+    def root(self) -> CounterField:
+        """The counter of the first model over the same items: of this one, or of a base with its table and its keys."""
+        origin = self.origin
+        if origin is None or not self.owner._counting.has_items_of(origin.owner._counting):
+            return self
+        return origin.root()
 
     @property
     def is_counted(self) -> bool:
@@ -225,7 +233,7 @@ class CounterField(Attribute[int]):
         self.owner._counting.check_sets()
         sources: dict[Any, Source] = {}
         for relation in self.counted_relations:
-            sources.setdefault(relation.place(), relation.source())
+            sources.setdefault((relation.place(), relation.name), relation.source())
         return tuple(sources.values())
 
     def value(self, ref: CountedModel, *, consistent_read: bool = False) -> int | None:
@@ -270,6 +278,11 @@ class CounterField(Attribute[int]):
         Raises :class:`ParentMissing` as :meth:`seed` does; :class:`CounterContention` where children came and went
         throughout each of several counts by revision.
         """
+        if self.missing == "zero" and (self.revision is None or fence):
+            raise DeclarationError(
+                f'{self.label} is declared missing="zero": while a repair takes the number away, writers would start '
+                f'from 0. Declare missing="seed", at least until it is repaired, or a revision'
+            )
         key = self.owner._counting.key_of(ref)
         by_revision = self.revision is not None and not fence
         protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)

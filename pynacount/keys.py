@@ -11,7 +11,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from pynacount.errors import KeyTemplateError
@@ -177,6 +177,57 @@ class KeyTemplate:
                 f"{where}: the key {key[:40]!r}... is {size} bytes long; DynamoDB takes {self.max_bytes}"
             )
         return key
+
+
+_Unit: TypeAlias = str | tuple[str, bool]
+"""One character of a key, or one or more of a variable's: the delimiters it keeps out, and whether it is an int's."""
+
+
+def common_key(one: KeyTemplate, other: KeyTemplate) -> str | None:
+    """A key that both templates can make, as an example; None where there is none."""
+    ours, theirs = _units(one), _units(other)
+    todo: list[tuple[int, int, str]] = [(0, 0, "")]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        i, j, text = todo.pop()
+        if i == len(ours) and j == len(theirs):
+            return text
+        if (i, j) in seen or i == len(ours) or j == len(theirs):
+            continue
+        seen.add((i, j))
+        character = _common_character(ours[i], theirs[j])
+        if character is None:
+            continue
+        # Behind this character either side stays in its variable or goes on.
+        for left in (i + 1, i) if not isinstance(ours[i], str) else (i + 1,):
+            for right in (j + 1, j) if not isinstance(theirs[j], str) else (j + 1,):
+                todo.append((left, right, text + character))
+    return None
+
+
+def _units(template: KeyTemplate) -> list[_Unit]:
+    units: list[_Unit] = []
+    for part in template.parts:
+        if isinstance(part, str):
+            for index in range(len(part)):
+                units.append(part[index])
+        else:
+            units.append((template.delimiters, part.is_int))
+    return units
+
+
+def _common_character(one: _Unit, other: _Unit) -> str | None:
+    if isinstance(one, str):
+        fits = one == other if isinstance(other, str) else _takes(other, one)
+        return one if fits else None
+    if isinstance(other, str):
+        return other if _takes(one, other) else None
+    return "1" if one[1] or other[1] else "x"
+
+
+def _takes(variable: tuple[str, bool], character: str) -> bool:
+    delimiters, is_int = variable
+    return character in "-0123456789" if is_int else character not in delimiters
 
 
 @dataclass(frozen=True, slots=True)

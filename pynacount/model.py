@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from pynamodb.constants import NUMBER
@@ -15,6 +16,7 @@ from pynacount.contributions import Contribution
 from pynacount.declaration import Counting
 from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
 from pynacount.fields import CounterField
+from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
@@ -81,6 +83,17 @@ def _refuse_hidden(model: type, variable: str) -> None:
             f"{model.__name__}: the key variable {variable!r} would hide {model.__name__}.{variable}; give it another "
             f"name, such as {{{model.__name__.lower()}_{variable}}}"
         )
+
+
+@contextmanager
+def _naming_the_item(model: Any, data: Item) -> Iterator[None]:
+    try:
+        yield
+    except CounterTypeError as error:
+        shown = " ".join(f"{part.attr_name}={data.get(part.attr_name)}" for part in model._counting.parts)
+        raise CounterTypeError(
+            f"{error.msg} (item {shown}); remove the attribute, and it is seeded from the children that are there"
+        ) from None
 
 
 _ARGUMENTS = frozenset({"self", "cls", "hash_key", "range_key", "consistent_read", "attributes_to_get"})
@@ -205,20 +218,16 @@ class CountedModel(Model, metaclass=CountedModelMeta):
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
         """An instance of a raw item. Raises :class:`CounterTypeError` for a tally that is no number."""
-        try:
+        with _naming_the_item(cls, data):
             instance = super().from_raw_data(data)
-        except CounterTypeError as error:
-            shown = " ".join(f"{part.attr_name}={data.get(part.attr_name)}" for part in cls._counting.parts)
-            raise CounterTypeError(
-                f"{error.msg} (item {shown}); remove the attribute, and it is seeded from the children that are there"
-            ) from None
         instance._stored_item = data
         instance._show_kept_aside(data)
         return instance
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
         """Take over a raw item that was just read."""
-        super().deserialize(attribute_values)
+        with _naming_the_item(type(self), attribute_values):
+            super().deserialize(attribute_values)
         self._stored_item = attribute_values
         self._show_kept_aside(attribute_values)
         self.__dict__.pop("_key_variables", None)
@@ -254,7 +263,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         return self._counting.driver(f"{type(self).__name__}.delete", renew=True).run(protocol)
 
     def update(
-        self, actions: list[Action], condition: Condition | None = None, *, add_version_condition: bool = True
+        self, actions: Sequence[Action], condition: Condition | None = None, *, add_version_condition: bool = True
     ) -> dict[str, Any]:
         """PynamoDB's update, on an item that must exist.
 
@@ -265,8 +274,8 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         :class:`ParentMissing` for an item that is not there (:class:`NotCounted` for a child); ``UpdateError`` for a
         condition or a version that did not hold.
         """
-        if not isinstance(actions, list) or not actions:
-            raise TypeError("the value of `actions` is expected to be a non-empty list")
+        if not isinstance(actions, (list, tuple)) or not actions:
+            raise TypeError("the value of `actions` is expected to be a non-empty list or tuple")
         intent = Edit(self, actions, condition, add_version_condition)
         data = self._counting.driver(f"{type(self).__name__}.update").run(update(intent))
         if "Attributes" in data:
@@ -323,7 +332,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
         return intent.moved
 
-    def _discard(self) -> Contribution:
-        intent = Discard(self)
+    def _discard(self, of: tuple[CountedIn, ItemKey] | None) -> Contribution:
+        intent = Discard(self, add_version_condition=False, of=of)
         self._counting.driver(f"{type(self).__name__}.delete").run(perform([intent]))
         return intent.moved

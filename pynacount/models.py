@@ -37,7 +37,7 @@ class PostMeta(CountedModel):
     author_id = UnicodeAttribute(null=True, attr_name="authorId")
     created_at = NumberAttribute(attr_name="createdAt", default_for_new=_now)
     like_tally = CounterField(attr_name="likeTally")
-    likes: CountedSet[Like] = CountedSet("Like", tally="like_tally")
+    likes = CountedSet["Like"]("Like", tally="like_tally")  # no annotation: a subclass may narrow it
 
 
 class Like(CountedModel):

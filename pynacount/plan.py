@@ -21,6 +21,7 @@ from pynacount.expressions import (
     Add,
     Exists,
     Given,
+    GivenAction,
     Guard,
     Names,
     Remove,
@@ -215,11 +216,24 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
         if isinstance(action, Add):
             adds[action.name] = plus(adds.get(action.name, 0), action.amount)
             continue
-        name = getattr(action, "name", action)
-        if name in others:
-            raise PlanError(f"{name} of the item {first.key} is written twice in one transaction; write it once")
+        name = _path(action)
+        for other in (*others, *adds):
+            _refuse_twice(name, other, first.key)
         others[name] = action
+    for name in adds:
+        for other in others:
+            _refuse_twice(name, other, first.key)
     return (*others.values(), *(Add(name, total) for name, total in adds.items() if total))
+
+
+def _path(action: Action) -> str:
+    return str(action.action.values[0]).replace("'", "") if isinstance(action, GivenAction) else action.name
+
+
+def _refuse_twice(one: str, other: str, key: ItemKey) -> None:
+    """DynamoDB refuses an expression in which two paths overlap."""
+    if one == other or one.startswith((f"{other}.", f"{other}[")) or other.startswith((f"{one}.", f"{one}[")):
+        raise PlanError(f"{one} of the item {key} is written twice in one transaction; write it once")
 
 
 def _put_checked(put: Put, check: Check) -> Put:

@@ -25,6 +25,8 @@ class Ref:
         return self._variables
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)  # also while it is copied, before it has anything
         if name in self._variables:
             return self._variables[name]
         counted_set = self._model._counting.sets_by_name.get(name)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, TTLAttribute
 from pynamodb.constants import NUMBER
 from pynamodb.indexes import GlobalSecondaryIndex, Index
+from typing_extensions import TypeVar
 
 from pynacount.amounts import Amount, amount, plus
 from pynacount.contributions import NOTHING, Contribution, Source
@@ -23,7 +24,7 @@ from pynacount.schema import KeySchema
 if TYPE_CHECKING:
     from typing_extensions import Never, Self
 
-C = TypeVar("C", covariant=True)
+C = TypeVar("C", covariant=True, default=Any)
 
 
 class CountedIn:
@@ -66,6 +67,11 @@ class CountedIn:
 
     def __set_name__(self, owner: type[Any], name: str) -> None:
         self.owner, self.name = owner, name
+
+    def __set__(self, instance: Any, value: Never) -> None:
+        raise AttributeError(
+            f"{self.label} cannot be assigned: the parent follows from {', '.join(self.from_child.values())}"
+        )
 
     def copy_for(self, owner: Any) -> CountedIn:
         """The same relation, speaking of a subclass of the child."""
@@ -127,7 +133,11 @@ class CountedIn:
                 raise DeclarationError(f"{self.label}: reads={name!r} is no attribute of {self.owner.__name__}")
         self.read_names = tuple(dict.fromkeys(name for name in (*read, *self.reads) if name not in schema.variables))
         self.read_attributes = tuple(attributes[name].attr_name for name in self.read_names)
+        discriminator = self.owner._discriminator
+        if discriminator:  # it says which items are this model's, and never changes
+            self.read_attributes += (attributes[discriminator].attr_name,)
         self._check_place()
+        self._check_expiry()
         same_hash = self._same_template(schema.hash, self.parent_schema.hash)
         constant_range = self.parent_schema.range is None or not self.parent_schema.range.variables
         self._fixed: tuple[Any, tuple[Any, ...]] | None = None
@@ -217,6 +227,16 @@ class CountedIn:
                 )
             self._check_projection(index)
 
+    def _check_expiry(self) -> None:
+        parent = self.counter.owner
+        ttl = next((name for name, a in parent.get_attributes().items() if isinstance(a, TTLAttribute)), None)
+        if ttl is not None and self.counter.on_delete != "leave":
+            raise DeclarationError(
+                f"{self.label} counts in {self.counter.label}, and {parent.__name__}.{ttl} is a TTL attribute: "
+                f"DynamoDB deletes expired parents and leaves their children. Declare the counter with "
+                f'on_delete="leave", so that a parent that comes again is counted'
+            )
+
     def _check_projection(self, index: Index[Any]) -> None:
         projection = index.Meta.projection
         if projection.projection_type == "ALL":
@@ -283,7 +303,7 @@ class CountedIn:
         """How the children are counted for a seed or an audit."""
         shared = self.owner._counting.shares_prefix()
         whole = not shared if self._finds_by_key() else len(self.from_child) == 1
-        plain = whole and self.constant is not None and self._counts is None
+        plain = whole and self.constant is not None and self._counts is None and not self.owner._discriminator
         return Source(
             label=self.owner.__name__,
             table=self.child_schema.table,
@@ -293,6 +313,11 @@ class CountedIn:
             reads=self.read_attributes,
             eventually_consistent=self.trails,
         )
+
+    @property
+    def is_told_by_key(self) -> bool:
+        """Whether a child's key alone says whose child it is."""
+        return set(self.from_child.values()) <= set(self.child_schema.variables)
 
     @property
     def trails(self) -> bool:
@@ -320,12 +345,17 @@ class CountedIn:
         except KeyTemplateError:
             return None  # it only begins like one of ours
         except (TypeError, ValueError) as error:
-            raise CounterTypeError(f"{self.label}: the child {_shown(item)} cannot be read: {error}") from error
+            if self.owner._discriminator and "annot instantiate" in str(error):
+                return None  # another kind of the same family
+            shown = " ".join(f"{name}={next(iter(item[name].values()))!r}" for name in self.child_schema.names)
+            raise CounterTypeError(f"{self.label}: the child {shown} cannot be read: {error}") from error
+        if not isinstance(child, self.owner):
+            return None
         return child if self.parent_key(child) == parent else None
 
     def query(self, parent: ItemKey, *, count_only: bool, whole_items: bool = False) -> dict[str, Any] | None:
         """The query that finds the parent's children; None where only a scan could."""
-        theirs = self.parent_schema.read(*_values(parent))
+        theirs = self.parent_schema.read_key(parent)
         known = {ours: theirs[name] for name, ours in self.from_child.items()}
         names = Names()
         request: dict[str, Any] = {"TableName": self.child_schema.table}
@@ -369,13 +399,7 @@ def _key_condition(schema: KeySchema, known: Mapping[str, Any], names: Names) ->
     return condition
 
 
-def _values(key: ItemKey) -> tuple[Any, Any]:
-    values = [value for _, value in key.values]
-    return values[0], values[1] if len(values) > 1 else None
-
-
-def _shown(item: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={next(iter(value.values()))!r}" for name, value in list(item.items())[:2])
+_VERBS = frozenset({"add", "discard", "remove", "contains", "recount"})
 
 
 class CountedSet(Generic[C]):
@@ -387,7 +411,7 @@ class CountedSet(Generic[C]):
     """
 
     @overload
-    def __init__(self: CountedSet[Any], child: str, *, tally: str) -> None: ...
+    def __init__(self, child: str, *, tally: str) -> None: ...
 
     @overload
     def __init__(self, child: type[C], *, tally: str) -> None: ...
@@ -419,6 +443,16 @@ class CountedSet(Generic[C]):
 
     def __set__(self, instance: Any, value: Never) -> None:
         raise AttributeError(f"{self.label} cannot be assigned; add() and discard() its children")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            if name in _VERBS:
+                raise AttributeError(
+                    f"{self.label} is the declaration; {name}() is asked of one parent: "
+                    f"{self.owner.__name__}.ref(...).{self.name}.{name}(...)"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def label(self) -> str:
@@ -496,12 +530,15 @@ class BoundSet(Generic[C]):
 
     def remove(self, **values: Any) -> None:
         """As :meth:`discard`, but raises :class:`NotCounted` for a child that was not there."""
-        self._follow(self._child(values)._discard())
+        child = self._child(self._only_key(values))
+        relation = self._set.relation
+        self._follow(child._discard(None if relation.is_told_by_key else (relation, self._key())))
 
     def contains(self, **values: Any) -> bool:
         """Whether the child is there, by one consistent ``GetItem``."""
-        child = self._child(values)
-        return bool(child._counting.exists(child))
+        child = self._child(self._only_key(values))
+        relation = self._set.relation
+        return bool(child._counting.contains(child, None if relation.is_told_by_key else (relation, self._key())))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -539,6 +576,15 @@ class BoundSet(Generic[C]):
         key: ItemKey = self._set.owner._counting.key_of(self._parent)
         return key
 
+    def _only_key(self, values: dict[str, Any]) -> dict[str, Any]:
+        variables = self._set.relation.child_schema.variables
+        if strange := [name for name in values if name not in variables]:
+            raise KeyTemplateError(
+                f"{self._set.label}: {', '.join(strange)} is not part of a child's key, which alone tells the child; "
+                f"give {', '.join(self._own_variables())}"
+            )
+        return values
+
     def _child(self, values: dict[str, Any]) -> Any:
         relation = self._set.relation
         theirs = self._parent.key_variables()
@@ -555,10 +601,10 @@ class BoundSet(Generic[C]):
         if isinstance(self._parent, Ref):
             return
         values: dict[str, Any] = self._parent.attribute_values
-        counter = self._set.find_counter()
-        if values.get(counter.name) is None:
-            return  # it was not there to be read
         key = self._key()
-        for (tally, parent), number in moved.items():
-            if parent == key and tally.attr_name == counter.attr_name:
-                values[counter.name] = plus(values[counter.name], number)
+        for counter in self._set.owner._counting.counters.values():
+            if values.get(counter.name) is None:
+                continue  # it was not there to be read
+            for (tally, parent), number in moved.items():
+                if parent == key and tally.attr_name == counter.attr_name:
+                    values[counter.name] = plus(values[counter.name], number)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb.attributes import Attribute, NumberAttribute, UnicodeAttribute
 
-from pynacount.amounts import Amount, amount
+from pynacount.amounts import Amount, amount, stored_amount
 from pynacount.errors import CounterTypeError, KeyTemplateError
 from pynacount.keys import ItemKey, KeyTemplate
 
@@ -124,6 +124,11 @@ class KeySchema:
         if self.range is None:
             return ItemKey(self.table, self.names, (self.hash.typed(hash_value),))
         return ItemKey(self.table, self.names, (self.hash.typed(hash_value), self.range.typed(range_value)))
+
+    def read_key(self, key: ItemKey) -> dict[str, Any]:
+        """The variables of the item with this key."""
+        values = [stored_amount(value) if kind == "N" else value for kind, value in key.values]
+        return self.read(values[0], values[1] if len(values) > 1 else None)
 
     def read(self, hash_value: Any, range_value: Any) -> dict[str, Any]:
         """The variables of an item with these key values."""

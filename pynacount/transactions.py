@@ -31,13 +31,14 @@ class Transaction:
     def __init__(self) -> None:
         self._intents: list[Intent] = []
         self._first: Any = None
+        self._over = False
 
     def save(self, item: CountedModel, condition: Condition | None = None) -> None:
         """Save an instance: create it, counted, or write what changed since it was loaded.
 
         A condition or a version that did not hold raises ``PutError`` at the end of the block.
         """
-        _refuse_ref(item, "save")
+        _refuse_strange(item, "save")
         self._add(item, Save(item, condition))
 
     def delete(self, item: CountedModel, condition: Condition | None = None) -> None:
@@ -45,7 +46,7 @@ class Transaction:
 
         A condition or a version that did not hold raises ``DeleteError`` at the end of the block.
         """
-        _refuse_ref(item, "delete")
+        _refuse_strange(item, "delete")
         cascades = [c.label for c in item._counting.counters.values() if c.on_delete == "cascade" and c.is_counted]
         if cascades:
             raise PlanError(
@@ -60,7 +61,7 @@ class Transaction:
         Raises :class:`UncountedWrite` for a tally or for what the item counts by; at the end of the block
         ``UpdateError`` for a condition or a version that did not hold.
         """
-        _refuse_ref(item, "update")
+        _refuse_strange(item, "update")
         if not actions:
             raise TypeError("tx.update() needs at least one action")
         self._add(item, Edit(item, actions, condition, True))
@@ -70,6 +71,7 @@ class Transaction:
 
         If it does not, :class:`CheckFailed` is raised at the end of the block.
         """
+        _refuse_strange(item, "check")
         model: Any = _model_of(item)
         self._add(item, Verify(model.__name__, model._counting.key_of(item), condition))
 
@@ -78,6 +80,8 @@ class Transaction:
         return plan_of(self._intents)
 
     def _add(self, item: Any, intent: Intent) -> None:
+        if self._over:
+            raise RuntimeError("this transaction is over: write to it inside of 'with transaction() as tx:'")
         model = _model_of(item)
         self._first = self._first or model
         if model is not self._first:
@@ -85,12 +89,13 @@ class Transaction:
         self._intents.append(intent)
 
     def __enter__(self) -> Self:
+        self._over = False
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        intents, self._intents = self._intents, []
+        intents, self._intents, self._over = self._intents, [], True
         if kind is None and intents:
             self._first._counting.driver("transaction").run(perform(intents))
 
@@ -98,6 +103,7 @@ class Transaction:
 def transaction() -> Transaction:
     """A transaction, as a context manager: ``with transaction() as tx: tx.save(order); tx.save(like)``.
 
+    A transaction inside of another's block is one of its own, and commits at its own end.
     Raises, at the end of the block and with nothing written, what the same calls would raise alone:
     :class:`AlreadyCounted`, :class:`ParentMissing` and so on; :class:`PlanError` past 100 items.
     """
@@ -115,8 +121,22 @@ def _refuse_two_places(first: Any, model: Any) -> None:
             f"{model.__name__} and {first.__name__} cannot be written in one transaction: their Meta names different "
             f"regions or hosts ({theirs.host or theirs.region}, {ours.host or ours.region})"
         )
+    if _credentials(first) != _credentials(model):
+        raise PlanError(
+            f"{model.__name__} and {first.__name__} cannot be written in one transaction: their Meta gives different "
+            f"credentials"
+        )
 
 
-def _refuse_ref(item: Any, verb: str) -> None:
-    if isinstance(item, Ref):
+def _credentials(model: Any) -> tuple[Any, ...]:
+    return tuple(getattr(model.Meta, f"aws_{name}", None) for name in ("access_key_id", "secret_access_key"))
+
+
+def _refuse_strange(item: Any, verb: str) -> None:
+    if not isinstance(item, (CountedModel, Ref)):
+        raise TypeError(
+            f"tx.{verb}({item!r}): give an instance of a CountedModel; one that declares no counters takes part in a "
+            f"transaction as well"
+        )
+    if isinstance(item, Ref) and verb != "check":
         raise TypeError(f"tx.{verb}({item!r}): give an instance, {item._model.__name__}(...), not a ref")

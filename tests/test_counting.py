@@ -7,8 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pynamodb.attributes import BooleanAttribute, DiscriminatorAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import (
+    BooleanAttribute,
+    DiscriminatorAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    VersionAttribute,
+)
 from pynamodb.exceptions import DeleteError, PutError
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models
 from pynacount.connections import connection_for
@@ -22,7 +29,7 @@ from pynacount.errors import (
     ParentNotEmpty,
     UncountedWrite,
 )
-from pynacount.testing import record_requests
+from pynacount.testing import create_tables, record_requests
 from social import ALL, Like, Meta, Post, Product, Review, User, before, item, items, number, put, raw, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
@@ -402,17 +409,17 @@ class TestMeanwhile:
             review.save()
         assert numbers() == (1, 1, 5)
 
-    @pytest.mark.parametrize(("mine", "ada", "bob"), [("ada", 1, 0), ("bob", 0, 1), (None, 0, 0)])
-    def test_a_review_that_two_give_away_has_one_author(self, review: Any, mine: Any, ada: int, bob: int) -> None:
-        review.author_id = None
-        review.save()
-        review.author_id = mine
-        review.stars = 4
+    @pytest.mark.parametrize(
+        ("mine", "given"), [({"author_id": None}, (0, 0)), ({"author_id": "bob"}, (0, 1)), ({"stars": 1}, (0, 1))]
+    )
+    def test_a_review_that_moves_under_an_edit_has_one_author_or_none(
+        self, review: Any, mine: dict[str, Any], given: tuple[int, int]
+    ) -> None:
+        for name, value in mine.items():
+            setattr(review, name, value)
         with before("TransactWriteItems", self.change(author_id="bob")):
             review.save()
-        if mine is None:  # I changed only the stars
-            bob = 1
-        assert (User.get(user_id="ada").given_tally, User.get(user_id="bob").given_tally) == (ada, bob)
+        assert (User.get(user_id="ada").given_tally, User.get(user_id="bob").given_tally) == given
 
     def test_a_discard_takes_out_what_the_review_counts_for_at_last(self, review: Any) -> None:
         with before("TransactWriteItems", self.change(stars=5, hidden=True, author_id="bob")):
@@ -566,7 +573,7 @@ class TestVotes:
         assert self.numbers()[2] == 0
 
     def test_a_bad_number_from_a_callable_writes_nothing(self, poll: Any, sent: Sent) -> None:
-        for bad in (float("nan"), float("inf"), 10**39 + 1):
+        for bad in (float("nan"), float("inf"), 10**130):
             with pytest.raises(CounterTypeError, match=r"Vote\.in_weighed"):
                 poll.votes.add(user_id="a", valid=True, weight=bad)
         assert sent == []
@@ -697,7 +704,6 @@ class TestConditions:
         review.save(condition=Review.text.does_not_exist())
         assert numbers() == (1, 1, 2)
 
-    @pytest.mark.xfail(strict=True, reason="a condition of several parts is sent with redundant parentheses")
     @pytest.mark.parametrize(
         "condition",
         [
@@ -719,31 +725,38 @@ class TestConditions:
 
 
 class TestUsersDeclareMore:
-    def test_a_subclass_with_more_attributes_counts_with_its_base(self) -> None:
+    def test_subclasses_with_more_attributes_count_with_their_bases(self, tables: Callable[..., None]) -> None:
+        class Page(models.PostMeta):
+            class Meta:
+                table_name = "Magazine"
+
+        class Like(models.Like):
+            class Meta:
+                table_name = "Magazine"
+
+            post = CountedIn(Page.like_tally)
+
+        class Story(Page):
+            mood = UnicodeAttribute(null=True)
+
         class Superlike(Like):
             note = UnicodeAttribute(null=True)
 
-        Superlike(post_id="a91f", user_id="u", note="wow").save()
-        Like(post_id="a91f", user_id="v").save()
+        tables(Page, Like)
+        Story(post_id="s", mood="calm").save()
+        Superlike(post_id="s", user_id="u", note="wow").save()
+        Like(post_id="s", user_id="v").save()
         with pytest.raises(AlreadyCounted):
-            Like(post_id="a91f", user_id="u").save()
-        assert number("POST#a91f", "likeTally") == "2"
-        like = Like.get(post_id="a91f", user_id="u")
+            Like(post_id="s", user_id="u").save()
+        like = Like.get(post_id="s", user_id="u")
         like.liked_at = 5
         like.save()
-        assert Superlike.get(post_id="a91f", user_id="u").note == "wow"
-        Superlike.get(post_id="a91f", user_id="v").delete()
-        assert number("POST#a91f", "likeTally") == "1"
-
-    def test_a_subclass_of_a_parent_has_its_children(self) -> None:
-        class Story(Post):
-            mood = UnicodeAttribute(null=True)
-
-        Story(post_id="s", mood="calm").save()
-        Like(post_id="s", user_id="u").save()
+        assert Superlike.get(post_id="s", user_id="u").note == "wow"
         story = Story.get(post_id="s")
-        assert (story.like_tally, story.likes.recount(), story.likes.add(user_id="v")) == (1, 1, True)
-        assert Post.like_tally.value(Story.ref(post_id="s")) == 2
+        assert (story.like_tally, story.likes.recount()) == (2, 2)
+        Superlike.get(post_id="s", user_id="v").delete()
+        assert story.likes.add(user_id="w")
+        assert Page.like_tally.value(Story.ref(post_id="s")) == Story.like_tally.value(Page.ref(post_id="s")) == 2
 
     def test_a_counter_may_be_stored_under_another_name(self, tables: Callable[..., None]) -> None:
         class Tale(models.PostMeta):
@@ -864,7 +877,6 @@ class TestUsersDeclareMore:
         remark.delete()
         assert Thread.get(thread_id="t").comment_tally == 0
 
-    @pytest.mark.xfail(strict=True, reason="a count takes only the first of several relations of one child")
     def test_a_child_may_count_twice_in_one_tally(self, tables: Callable[..., None]) -> None:
         class Goal(CountedModel):
             class Meta:
@@ -892,7 +904,6 @@ class TestUsersDeclareMore:
         assert Goal.points.value(goal) == 11
         assert goal.steps.recount() == 11
 
-    @pytest.mark.xfail(strict=True, reason="a subclass may count otherwise than its base over the same keys")
     @pytest.mark.parametrize("told_apart", [False, True])
     def test_a_subclass_that_counts_otherwise_is_counted_so_or_refused(
         self, told_apart: bool, tables: Callable[..., None]
@@ -930,17 +941,146 @@ class TestUsersDeclareMore:
         hall.claps.remove(user_id="u")
         assert Hall.noise.value(hall) == 0
 
-    @pytest.mark.xfail(strict=True, reason="a base does not know what its subclass counts in besides")
-    def test_a_subclass_that_counts_in_more_is_taken_out_of_it_or_refused(self) -> None:
+    def test_a_subclass_that_counts_in_more_is_taken_out_of_it_or_refused(self, tables: Callable[..., None]) -> None:
+        class Club(CountedModel):
+            class Meta:
+                table_name = "Clubs"
+
+            pk = KeyAttribute("CLUB#{club_id}", hash_key=True)
+            sk = KeyAttribute("META", range_key=True)
+            member_tally = CounterField(settle=0)
+            patron_tally = CounterField(settle=0)
+            members: CountedSet[Any] = CountedSet("Member", tally="member_tally")
+
+        class Member(CountedModel):
+            class Meta:
+                table_name = "Clubs"
+
+            pk = KeyAttribute("CLUB#{club_id}", hash_key=True)
+            sk = KeyAttribute("MEMBER#{user_id}", range_key=True)
+            club = CountedIn(Club.member_tally)
+
         try:
 
-            class Echo(Like):
-                given = CountedIn(User.given_tally, user_id="user_id")
+            class Patron(Member):
+                club_too = CountedIn(Club.patron_tally)
         except DeclarationError:
             return
-        put("USER#eve", "META", givenTally={"N": "0"})
-        Echo(post_id="a91f", user_id="eve").save()
-        post().likes.remove(user_id="eve")
-        left = number("USER#eve", "givenTally")
-        raw().delete_item(TableName="Town", Key={"PK": {"S": "USER#eve"}, "SK": {"S": "META"}})
-        assert left == "0"
+        tables(Club, Member)
+        Club(club_id="c").save()
+        Patron(club_id="c", user_id="u").save()
+        Club.ref(club_id="c").members.remove(user_id="u")
+        club = Club.get(club_id="c")
+        assert (club.member_tally, club.patron_tally) == (0, 0)
+
+    def test_a_subclass_that_alone_counts_is_taken_out_or_refused(self, tables: Callable[..., None]) -> None:
+        class Ship(CountedModel):
+            class Meta:
+                table_name = "Ships"
+
+            pk = KeyAttribute("SHIP#{ship_id}", hash_key=True)
+            sk = KeyAttribute("META", range_key=True)
+            crew_tally = CounterField(settle=0)
+
+        class Aboard(CountedModel):
+            class Meta:
+                table_name = "Ships"
+
+            pk = KeyAttribute("SHIP#{ship_id}", hash_key=True)
+            sk = KeyAttribute("ABOARD#{name}", range_key=True)
+
+        try:
+
+            class Sailor(Aboard):
+                ship = CountedIn(Ship.crew_tally)
+        except DeclarationError:
+            return
+        tables(Ship, Aboard)
+        Ship(ship_id="s").save()
+        Sailor(ship_id="s", name="ann").save()
+        Aboard.get(ship_id="s", name="ann").delete()
+        assert Ship.get(ship_id="s").crew_tally == 0
+
+
+class TestSetsThroughAnIndex:
+    """A child whose key does not say whose it is."""
+
+    def test_the_set_of_one_parent_does_not_reach_anothers_children(self, sent: Sent) -> None:
+        class Writer(CountedModel):
+            class Meta:
+                table_name = "Writers"
+
+            pk = KeyAttribute("WRITER#{writer_id}", hash_key=True)
+            text_tally = CounterField(settle=0)
+            texts: CountedSet[Any] = CountedSet("Text", tally="text_tally")
+
+        class ByWriter(GlobalSecondaryIndex[Any]):
+            class Meta:
+                index_name = "by-writer"
+                projection = AllProjection()
+
+            writer_id = UnicodeAttribute(hash_key=True)
+
+        class Text(CountedModel):
+            class Meta:
+                table_name = "Texts"
+
+            pk = KeyAttribute("TEXT#{text_id}", hash_key=True)
+            writer_id = UnicodeAttribute()
+            by_writer = ByWriter()
+            writer = CountedIn(Writer.text_tally, index="by-writer")
+
+        create_tables(Writer, Text)
+        for name in ("ada", "bob"):
+            Writer(writer_id=name).save()
+        ada, bob = Writer.ref(writer_id="ada"), Writer.ref(writer_id="bob")
+        assert ada.texts.add(text_id="t")
+        assert not bob.texts.contains(text_id="t") and ada.texts.contains(text_id="t")
+        assert bob.texts.discard(text_id="t") is False
+        assert (Writer.text_tally.value(ada), Writer.text_tally.value(bob)) == (1, 0)
+        assert ada.texts.discard(text_id="t") is True
+        assert Writer.text_tally.value(ada) == 0
+
+
+def test_a_child_with_a_version_can_be_discarded_without_being_loaded() -> None:
+    class Pad(CountedModel):
+        class Meta:
+            table_name = "Pads"
+
+        pk = KeyAttribute("PAD#{pad_id}", hash_key=True)
+        sk = KeyAttribute("META", range_key=True)
+        page_tally = CounterField(settle=0)
+        pages: CountedSet[Any] = CountedSet("Leaf", tally="page_tally")
+
+    class Leaf(CountedModel):
+        class Meta:
+            table_name = "Pads"
+
+        pk = KeyAttribute("PAD#{pad_id}", hash_key=True)
+        sk = KeyAttribute("LEAF#{number:int}", range_key=True)
+        version = VersionAttribute()
+        pad = CountedIn(Pad.page_tally)
+
+    create_tables(Pad, Leaf)
+    Pad(pad_id="p").save()
+    pages = Pad.ref(pad_id="p").pages
+    assert pages.add(number=1)
+    assert pages.discard(number=1) is True
+    assert Pad.page_tally.value(Pad.ref(pad_id="p")) == 0
+
+
+def test_an_item_of_another_model_is_not_deleted_or_edited_as_one_of_this() -> None:
+    post().likes.add(user_id="u")
+    (meta,) = [found for found in Like.query("POST#a91f") if found.sk == "META"]
+    for write in (meta.save, meta.delete, lambda: meta.update([Like.liked_at.set(1)])):
+        with pytest.raises(KeyTemplateError, match="does not follow"):
+            write()
+    assert number("POST#a91f", "likeTally") == "1"
+
+
+def test_a_loaded_parent_follows_all_of_its_tallies() -> None:
+    loaded = Product.get(product_id="p")
+    loaded.reviews.add(number=1, stars=4)
+    assert (loaded.review_tally, loaded.shown_tally, loaded.star_tally) == (1, 1, 4)
+    loaded.reviews.discard(number=1)
+    assert (loaded.review_tally, loaded.shown_tally, loaded.star_tally) == (0, 0, 0)

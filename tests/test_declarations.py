@@ -15,9 +15,9 @@ from pynamodb.attributes import (
 )
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, IncludeProjection, KeysOnlyProjection
 
-from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models, uncounted
 from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
-from pynacount.keys import ItemKey
+from pynacount.keys import ItemKey, KeyTemplate, common_key
 
 Tables = Callable[..., None]
 
@@ -121,6 +121,129 @@ class TestVariables:
     def test_a_variable_that_the_subclass_has_no_more_is_no_attribute(self) -> None:
         video: Any = declare(models.PostMeta, "Video", pk=KeyAttribute("VIDEO#{video_id}", hash_key=True))
         assert not hasattr(video(video_id="v1"), "post_id")
+
+
+def test_a_child_of_a_subclass_is_counted_by_the_base_too(tables: Tables) -> None:
+    base: Any = declare(
+        CountedModel,
+        "Lamp",
+        pk=KeyAttribute("LAMP#{lamp_id}", hash_key=True, attr_name="PK"),
+        sk=KeyAttribute("META", range_key=True, attr_name="SK"),
+        n=CounterField(settle=0),
+    )
+    heir: Any = declare(base, "BrightLamp")
+    child: Any = declare(
+        CountedModel,
+        "Moth",
+        pk=KeyAttribute("LAMP#{lamp_id}", hash_key=True, attr_name="PK"),
+        sk=KeyAttribute("MOTH#{moth_id}", range_key=True, attr_name="SK"),
+        lamp=CountedIn(heir.n),
+    )
+    tables(base, child)
+    with uncounted():
+        base(lamp_id="1").save()
+    child(lamp_id="1", moth_id="a").save()
+    assert base.n.repair(base.ref(lamp_id="1")).now == heir.n.value(heir.ref(lamp_id="1")) == 1
+
+
+def test_a_parent_may_be_keyed_by_a_plain_number(tables: Tables) -> None:
+    class Room(CountedModel):
+        class Meta:
+            table_name = "DeclarationsRooms"
+
+        number = NumberAttribute(hash_key=True)
+        sk = KeyAttribute("META", range_key=True)
+        n = CounterField(settle=0)
+        guests: CountedSet[Any] = CountedSet("Guest", tally="n")
+
+    class Guest(CountedModel):
+        class Meta:
+            table_name = "DeclarationsRooms"
+
+        number = NumberAttribute(hash_key=True)
+        sk = KeyAttribute("GUEST#{name}", range_key=True)
+        room = CountedIn(Room.n)
+
+    tables(Room, Guest)
+    Room(number=5).save()
+    assert Room.ref(number=5).guests.add(name="ada")
+    assert [guest.name for guest in Room.ref(number=5).guests] == ["ada"]
+    assert Room.n.repair(Room.ref(number=5)).now == Room.ref(number=5).guests.recount() == 1
+
+
+class TestNeighbours:
+    def test_two_models_that_can_make_one_key_are_refused(self) -> None:
+        meta = type("Meta", (), {"table_name": "DeclarationsNeighbours"})
+        parent: Any = type(CountedModel)(
+            "Thing",
+            (CountedModel,),
+            {
+                "Meta": meta,
+                "pk": KeyAttribute("T#{t}", hash_key=True),
+                "sk": KeyAttribute("META", range_key=True),
+                "n": CounterField(),
+            },
+        )
+        first = type(CountedModel)(
+            "Reaction",
+            (CountedModel,),
+            {
+                "Meta": meta,
+                "pk": KeyAttribute("T#{t}", hash_key=True),
+                "sk": KeyAttribute("R#{emoji}#{user_id}", range_key=True),
+                "up": CountedIn(parent.n),
+            },
+        )
+        with pytest.raises(DeclarationError, match=r"Reader and Reaction can both have an item with the keys.*R#USER#"):
+            type(CountedModel)(
+                "Reader",
+                (CountedModel,),
+                {
+                    "Meta": meta,
+                    "pk": KeyAttribute("T#{t}", hash_key=True),
+                    "sk": KeyAttribute("R#USER#{user_id}", range_key=True),
+                    "up": CountedIn(parent.n),
+                },
+            )
+        assert first is not None
+
+    @pytest.mark.parametrize(
+        ("one", "other", "meet"),
+        [
+            ("R#{emoji}#{user}", "R#USER#{user}", True),
+            ("LIKE#{user}", "LIKE#USER#{user}", False),
+            ("N#{n:int}", "N#DRAFT", False),
+            ("N#{n:int}", "N#{name}", True),
+            ("A#{a}", "B#{a}", False),
+            ("META", "META", True),
+            ("{a}|{b}", "{a}#{b}", True),
+            ("X{a}", "X", False),
+        ],
+    )
+    def test_whether_two_templates_can_meet_is_seen(self, one: str, other: str, meet: bool) -> None:
+        first, second = KeyTemplate.compile(one), KeyTemplate.compile(other)
+        key = common_key(first, second)
+        assert (key is not None) is meet
+        if key is not None:
+            assert first.parse(key) is not None and second.parse(key) is not None
+
+    def test_a_ttl_on_a_parent_asks_that_its_children_are_left_and_counted_again(self) -> None:
+        parent: Any = declare(
+            CountedModel,
+            "Mayfly",
+            pk=KeyAttribute("MAYFLY#{m}", hash_key=True, attr_name="PK"),
+            sk=KeyAttribute("META", range_key=True, attr_name="SK"),
+            n=CounterField(),
+            expires=TTLAttribute(),
+        )
+        with pytest.raises(DeclarationError, match=r"Mayfly\.expires is a TTL attribute.*on_delete=\"leave\""):
+            declare(
+                CountedModel,
+                "Egg",
+                pk=KeyAttribute("MAYFLY#{m}", hash_key=True, attr_name="PK"),
+                sk=KeyAttribute("EGG#{e}", range_key=True, attr_name="SK"),
+                up=CountedIn(parent.n),
+            )
 
 
 class TestSharedBase:
@@ -654,9 +777,6 @@ class TestInheritance:
         title = UnicodeAttribute(null=True)
 
     class BaseFan(CountedModel):
-        class Meta:
-            table_name = "DeclarationsHeirs"
-
         pk = KeyAttribute("B#{b}", hash_key=True)
         sk = KeyAttribute("FAN#{user}", range_key=True)
 
@@ -716,9 +836,6 @@ class TestOtherTables:
         big: CountedSet[Any] = CountedSet("Order", tally="orders")
 
     class Order(CountedModel):
-        class Meta:
-            table_name = "DeclarationsOrders"
-
         shop = UnicodeAttribute(hash_key=True)
         number = NumberAttribute(range_key=True)
         up: CountedIn

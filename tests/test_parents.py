@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 from pynamodb.attributes import NumberAttribute
 from pynamodb.connection import Connection
 from pynamodb.exceptions import DeleteError, PutError, UpdateError
+from pynamodb.expressions.operand import Path
 from pynamodb.transactions import TransactWrite
 
 from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
 from pynacount.connections import connection_for
-from pynacount.errors import OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
+from pynacount.errors import CounterTypeError, OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Board, Like, Meta, Pin, Post, Product, item, items, number, put, raw, unseed
+from social import ALL, Album, Board, Like, Meta, Pin, Post, Product, before, item, items, number, put, raw, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -124,11 +126,95 @@ class TestSave:
         with pytest.raises(PutError):
             Post(post_id="a91f").save(condition=Post.pk.does_not_exist())
 
+    @pytest.mark.parametrize("verb", ["edit", "over", "update", "delete"])
+    def test_a_condition_of_several_parts(self, verb: str) -> None:
+        post = Post.get(post_id="a91f")
+        holds = (Post.author_id == "ada") & (Post.body.exists() | Post.created_at.exists())
+        if verb == "edit":
+            post.body = "new"
+            post.save(condition=holds)
+        elif verb == "over":
+            Post(post_id="a91f", body="new", author_id="ada").save(condition=holds)
+        elif verb == "update":
+            post.update([Post.body.set("new")], condition=holds)
+        else:
+            post.delete(condition=holds)
+        assert (item("POST#a91f", "META") or {"body": {"S": "new"}})["body"] == {"S": "new"}
+
+    def test_a_condition_may_look_at_a_tally(self) -> None:
+        post = Post.get(post_id="a91f")
+        like("u")
+        post.body = "liked"
+        with pytest.raises(PutError):
+            post.save(condition=Post.like_tally == 0)
+        post.save(condition=Post.like_tally > 0)
+        assert (item("POST#a91f", "META") or {})["body"] == {"S": "liked"}
+
+    def test_an_unseeded_post_stays_so_until_it_is_counted(self) -> None:
+        like("u")
+        unseed("POST#a91f", "likeTally")
+        post = Post.get(post_id="a91f")
+        post.body = "new"
+        post.save()
+        again = Post(post_id="a91f", body="newer")
+        again.save()
+        assert (number("POST#a91f", "likeTally"), again.like_tally) == (None, None)
+        like("v")
+        assert number("POST#a91f", "likeTally") == "2"
+
+    def test_a_copy_in_memory_is_saved_as_the_loaded_post_is(self, sent: Sent) -> None:
+        twin = copy.deepcopy(Post.get(post_id="a91f"))
+        like("u")
+        sent.clear()
+        twin.body = "new"
+        twin.save()
+        assert [request["UpdateExpression"] for _, request in sent] == ["SET body = :v0"]
+        assert number("POST#a91f", "likeTally") == "1"
+
     def test_the_key_of_a_loaded_post_cannot_change(self) -> None:
         post = Post.get(post_id="a91f")
         post.pk = "POST#other"
         with pytest.raises(ValueError, match="the key of a loaded item cannot change"):
             post.save()
+
+
+class TestSaveMeanwhile:
+    """A post comes, goes or is liked between the look at it and the write."""
+
+    def test_a_post_that_just_came_keeps_its_likes(self) -> None:
+        def come() -> None:
+            Post(post_id="b", body="theirs", author_id="ada").save()
+            assert Post.ref(post_id="b").likes.add(user_id="u")
+
+        mine = Post(post_id="b", body="mine")
+        with before("PutItem", come):
+            mine.save()
+        stored = item("POST#b", "META") or {}
+        assert (stored["likeTally"], stored["body"], "authorId" in stored) == ({"N": "1"}, {"S": "mine"}, False)
+        assert mine.like_tally == 1
+
+    def test_a_post_that_just_went_is_created_and_starts_at_zero(self) -> None:
+        like("u")
+
+        def go() -> None:
+            Post.ref(post_id="a91f").likes.remove(user_id="u")
+            Post(post_id="a91f").delete()
+
+        mine = Post(post_id="a91f", body="mine")
+        with before("UpdateItem", go):
+            mine.save()
+        assert (number("POST#a91f", "likeTally"), mine.like_tally) == ("0", 0)
+
+    def test_a_like_beside_an_edit_stays(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.body = "new"
+        with before("UpdateItem", lambda: like("u")):
+            post.save()
+        with before("UpdateItem", lambda: like("v")):
+            post.update([Post.author_id.set("bob")])
+        with before("UpdateItem", lambda: like("w")):
+            Post(post_id="a91f", body="newer").save()
+        assert number("POST#a91f", "likeTally") == "3"
 
 
 class TestVersions:
@@ -170,6 +256,27 @@ class TestVersions:
             stale.update([Product.title.set("stale")])
         assert Product.get(product_id="p").version == 3
 
+    def test_an_item_from_before_the_version_gets_its_first(self) -> None:
+        put("PRODUCT#old", "META", title={"S": "old"})
+        product = Product.get(product_id="old")
+        assert product.version is None
+        product.title = "new"
+        product.save()
+        assert item("PRODUCT#old", "META") == {"title": {"S": "new"}, "version": {"N": "1"}}
+
+    def test_a_version_that_moves_at_the_last_moment_is_noticed(self) -> None:
+        mine = Product.get(product_id="p")
+        mine.title = "mine"
+
+        def theirs() -> None:
+            product = Product.get(product_id="p")
+            product.title = "theirs"
+            product.save()
+
+        with before("TransactWriteItems", theirs), pytest.raises(PutError):
+            mine.save()
+        assert Product.get(product_id="p").title == "theirs"
+
     def test_a_stale_delete_is_refused(self) -> None:
         stale, product = (Product.get(product_id="p") for _ in range(2))
         product.title = "new"
@@ -194,6 +301,12 @@ class TestUncountedWrites:
             Post(post_id="a91f").update([action])
         assert sent == []
 
+    @pytest.mark.parametrize("mark", ["likeTallyPending", "likeTallyClosed", "likeTallyWas"])
+    def test_update_cannot_move_the_librarys_own_marks(self, mark: str, sent: Sent) -> None:
+        with pytest.raises(UncountedWrite):
+            Post(post_id="a91f").update([Path(mark).set(1)])
+        assert sent == []
+
     def test_update_of_the_rest_works_and_gives_the_item_back(self) -> None:
         like("u")
         post = Post(post_id="a91f")
@@ -202,6 +315,13 @@ class TestUncountedWrites:
         with pytest.raises(ParentMissing):
             Post(post_id="gone").update([Post.body.set("new")])
         assert items("POST#gone") == {}
+
+    @pytest.mark.parametrize("verb", ["update", "refresh"])
+    def test_a_tally_that_is_no_number_is_named(self, verb: str) -> None:
+        post = Post.get(post_id="a91f")
+        put("POST#a91f", "META", likeTally={"S": "3"})
+        with pytest.raises(CounterTypeError, match=r"POST#a91f"):
+            post.update([Post.body.set("new")]) if verb == "update" else post.refresh()
 
     @pytest.mark.parametrize("model", [Post, Like])
     def test_a_batch_is_refused(self, model: Any) -> None:
@@ -247,6 +367,26 @@ class TestRestrict:
         with pytest.raises(ParentNotEmpty):
             Post.get(post_id="a91f").delete()
         assert number("POST#a91f", "likeTally") == "1"
+
+    def test_a_like_at_the_last_moment_keeps_the_post(self) -> None:
+        post = Post.get(post_id="a91f")
+        with before("DeleteItem", lambda: like("u")), pytest.raises(ParentNotEmpty):
+            post.delete()
+        assert number("POST#a91f", "likeTally") == "1"
+        assert Post.ref(post_id="a91f").likes.recount() == 1
+
+    @pytest.mark.parametrize("fault", [Fault.LOST_RESPONSE, Fault.INTERNAL_ERROR, Fault.CONFLICT])
+    def test_a_fault_on_the_way_changes_nothing(self, fault: Fault) -> None:
+        with FaultInjector(connection_for(Post.Meta).client) as injector:
+            injector.next(fault, operation="DeleteItem")
+            Post.get(post_id="a91f").delete()
+        assert items("POST#") == {}
+
+    @pytest.mark.parametrize("stored", [{"S": "0"}, {"NULL": True}])
+    def test_a_tally_that_is_no_number_is_named(self, stored: dict[str, Any]) -> None:
+        put("POST#a91f", "META", likeTally=stored)
+        with pytest.raises(CounterTypeError, match=r"PK='POST#a91f' SK='META'.*likeTally"):
+            Post(post_id="a91f").delete()
 
     def test_a_post_is_deleted_twice_without_complaint(self) -> None:
         one, other = (Post.get(post_id="a91f") for _ in range(2))
@@ -309,6 +449,83 @@ class TestCascade:
         self.fill()
         assert number("ALBUM#a", "photoTally") == "3"
 
+    @pytest.mark.parametrize("fault", [Fault.LOST_RESPONSE, Fault.INTERNAL_ERROR, Fault.CONFLICT])
+    @pytest.mark.parametrize("step", range(4))
+    def test_a_fault_on_the_way_changes_nothing(self, step: int, fault: Fault) -> None:
+        self.fill()
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next(*[None] * step, fault)
+            Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    def test_a_photo_just_before_it_goes_along(self) -> None:
+        self.fill()
+        with before("UpdateItem", lambda: Album.ref(album_id="a").photos.add(photo_id="late")):
+            Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    @pytest.mark.parametrize("operation", ["Query", "TransactWriteItems", "DeleteItem"])
+    def test_a_photo_that_comes_in_the_midst_of_it_is_refused(self, operation: str) -> None:
+        self.fill()
+
+        def late() -> None:
+            for verb in ("add", "discard"):
+                with pytest.raises(ParentMissing):
+                    getattr(Album.ref(album_id="a").photos, verb)(photo_id="000" if verb == "discard" else "late")
+
+        if operation == "DeleteItem":  # no photo is left to discard
+            late = self.add_late
+        with before(operation, late):
+            Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    def add_late(self) -> None:
+        with pytest.raises(ParentMissing):
+            Album.ref(album_id="a").photos.add(photo_id="late")
+
+    def test_two_at_once_both_finish(self) -> None:
+        for operation in ("UpdateItem", "Query", "TransactWriteItems", "DeleteItem"):
+            Album(album_id="a").save()
+            self.fill()
+            with before(operation, Album(album_id="a").delete):
+                Album(album_id="a").delete()
+            assert items("ALBUM#") == {}, operation
+
+    def test_an_album_that_just_came_again_keeps_its_photos(self) -> None:
+        self.fill()
+
+        def again() -> None:
+            Album(album_id="a").delete()
+            Album(album_id="a", title="new").save()
+            assert Album.ref(album_id="a").photos.add(photo_id="000")
+
+        with before("TransactWriteItems", again):
+            Album(album_id="a").delete()
+        assert number("ALBUM#a", "photoTally") == "1"
+        assert Album.ref(album_id="a").photos.recount() == 1
+
+    def test_a_save_of_what_is_half_deleted_does_not_open_it_again(self) -> None:
+        self.fill()
+        loaded = Album.get(album_id="a")
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("AccessDeniedException", "no", operation="Query")
+            with pytest.raises(Exception, match="AccessDenied"):
+                Album(album_id="a").delete()
+        loaded.title = "edited"
+        loaded.save()
+        Album(album_id="a", title="saved over").save()
+        assert (item("ALBUM#a", "META") or {}).keys() == {"photoTallyClosed", "title"}
+        self.add_late()
+        Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    def test_a_condition_that_does_not_hold_closes_nothing(self) -> None:
+        self.fill()
+        with pytest.raises(DeleteError):
+            Album(album_id="a").delete(condition=Album.title == "x")
+        assert number("ALBUM#a", "photoTally") == "3"
+        assert Album.ref(album_id="a").photos.add(photo_id="more")
+
     def test_it_waits_until_what_was_committed_can_be_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
         waits: list[float] = []
         monkeypatch.setattr("pynacount.commit.time.sleep", waits.append)
@@ -355,6 +572,33 @@ class TestLeave:
         assert Board.ref(board_id="b").pins.add(pin_id="3")
         assert number("BOARD#b", "pinTally") == "3"
 
+    def test_a_pin_at_the_last_moment_is_left_too_and_counted_later(self) -> None:
+        with before("DeleteItem", lambda: Board.ref(board_id="b").pins.add(pin_id="1")):
+            Board.get(board_id="b").delete()
+        assert [sk for _, sk in items("BOARD#")] == ["PIN#1"]
+        with pytest.raises(ParentMissing):
+            Board.ref(board_id="b").pins.add(pin_id="2")
+        Board(board_id="b").save()
+        assert Board.pin_tally.seed(Board.ref(board_id="b")) == 1
+
+    def test_it_is_deleted_twice_without_complaint(self) -> None:
+        one, other = (Board.get(board_id="b") for _ in range(2))
+        Board.ref(board_id="b").pins.add(pin_id="1")
+        one.delete()
+        other.delete()
+        assert [sk for _, sk in items("BOARD#")] == ["PIN#1"]
+
+    def test_a_pin_discarded_while_the_board_is_gone_is_not_counted_when_it_is_back(self) -> None:
+        board = Board.ref(board_id="b")
+        for pin in ("1", "2"):
+            assert board.pins.add(pin_id=pin)
+        Board.get(board_id="b").delete()
+        assert board.pins.discard(pin_id="1")
+        with before("TransactWriteItems", Board(board_id="b").save):
+            assert board.pins.discard(pin_id="2")
+        assert Board.pin_tally.seed(board) == 0
+        assert items("BOARD#").keys() == {("BOARD#b", "META")}
+
     def test_a_child_of_a_parent_that_left_can_be_taken_away(self) -> None:
         Board.ref(board_id="b").pins.add(pin_id="1")
         Board.get(board_id="b").delete()
@@ -389,6 +633,39 @@ class TestPynamoDB:
         post.body = "new"
         post.save()
         assert number("POST#a91f", "likeTally") == "1"
+
+    def test_refresh_after_an_edit_of_ones_own_drops_it(self) -> None:
+        post = Post.get(post_id="a91f")
+        post.body = "unsaved"
+        post.refresh()
+        post.author_id = "bob"
+        post.save()
+        stored = item("POST#a91f", "META") or {}
+        assert (stored["body"], stored["authorId"]) == ({"S": "old"}, {"S": "bob"})
+
+    def test_tallies_can_be_asked_for_in_filters(self) -> None:
+        like("u")
+        Post(post_id="b").save()
+        assert [post.post_id for post in Post.scan(Post.like_tally >= 1)] == ["a91f"]
+        assert [post.post_id for post in Post.scan(Post.like_tally.between(0, 0))] == ["b"]
+        assert [post.post_id for post in Post.query("POST#b", filter_condition=Post.like_tally.is_in(0, 1))] == ["b"]
+
+    def test_batch_get_keeps_what_it_found_fit_for_saving(self) -> None:
+        Post(post_id="b").save()
+        for post in Post.batch_get([("POST#a91f", "META"), ("POST#b", "META"), ("POST#gone", "META")]):
+            like("u") if post.post_id == "a91f" else None
+            post.body = "batch"
+            post.save()
+        stored = items("POST#")
+        assert {pk: one["body"]["S"] for (pk, sk), one in stored.items() if sk == "META"} == {
+            "POST#a91f": "batch",
+            "POST#b": "batch",
+        }
+        assert number("POST#a91f", "likeTally") == "1"
+
+    def test_a_dictionary_of_a_post_shows_its_tally(self) -> None:
+        like("u")
+        assert Post.get(post_id="a91f").to_simple_dict()["likeTally"] == 1
 
     def test_a_missing_item_is_pynamodbs_does_not_exist(self) -> None:
         with pytest.raises(Post.DoesNotExist):

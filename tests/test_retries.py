@@ -364,7 +364,7 @@ class TestTheDeadline:
         self, post: Any, injector: FaultInjector, fault: Fault
     ) -> None:
         injector.next(*[fault] * 1000)
-        with pytest.raises(OutcomeUnknown, match="Call the same operation again"):
+        with pytest.raises(OutcomeUnknown, match="the same item again is safe"):
             post.likes.add(user_id="u")
 
     def test_a_conflict_after_a_lost_answer_stays_unknown(self, post: Any, injector: FaultInjector) -> None:

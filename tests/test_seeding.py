@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from pynamodb.attributes import BooleanAttribute
+from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
 from pynacount import (
     CountedIn,
@@ -125,6 +125,55 @@ class Note(CountedModel):
     shared = CountedIn(Shared.note_tally)
 
 
+class Zine(CountedModel):
+    """A parent whose one number counts children of two models."""
+
+    Meta = Meta
+    pk = KeyAttribute("ZINE#{zine_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    copy_tally = CounterField(attr_name="copyTally", lazy_seed_limit=3)
+    readers: CountedSet[Any] = CountedSet("Reader", tally="copy_tally")
+
+
+class Reader(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("ZINE#{zine_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("READER#{name}", range_key=True, attr_name="SK")
+    zine = CountedIn(Zine.copy_tally)
+
+
+class Shop(CountedModel):
+    """Takes many copies; its key begins as a reader's does."""
+
+    Meta = Meta
+    pk = KeyAttribute("ZINE#{zine_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("READER#SHOP#{name}", range_key=True, attr_name="SK")
+    copies = NumberAttribute(default=1)
+    zine = CountedIn(Zine.copy_tally, amount="copies")
+
+
+class Place(CountedModel):
+    """No templates, no sort key."""
+
+    class Meta:
+        table_name = "Places"
+
+    place_id = UnicodeAttribute(hash_key=True)
+    visit_tally = CounterField(attr_name="visits")
+    visits: CountedSet[Any] = CountedSet("Visit", tally="visit_tally")
+
+
+class Visit(CountedModel):
+    """In a table of its own, in one partition for each place."""
+
+    class Meta:
+        table_name = "Visits"
+
+    place = UnicodeAttribute(hash_key=True)
+    day = NumberAttribute(range_key=True)
+    counted = CountedIn(Place.visit_tally, place_id="place")
+
+
 class Draft(CountedModel):
     """No child of anything."""
 
@@ -172,22 +221,26 @@ def operations(sent: Sent) -> list[str]:
 
 
 @contextmanager
-def between_count_and_write(happens: Callable[[], Any]) -> Iterator[None]:
-    """Let something happen once, right before a seeder's number is written."""
+def right_before(text: bytes, happens: Callable[[], Any]) -> Iterator[None]:
+    """Let something happen once, right before the first request that has this in its body is sent."""
     done: list[bool] = []
 
     def interrupt(request: Any, **_: Any) -> None:
-        if not done and b"SET likeTally" in request.body:
+        if not done and text in request.body:
             done.append(True)
             happens()
 
     events = connection_for(Meta).client.meta.events
-    events.register_first("before-send.dynamodb.UpdateItem", interrupt, "between")
+    events.register_first("before-send.dynamodb", interrupt, "right-before")
     try:
         yield
     finally:
-        events.unregister("before-send.dynamodb.UpdateItem", interrupt, "between")
+        events.unregister("before-send.dynamodb", interrupt, "right-before")
     assert done
+
+
+def between_count_and_write(happens: Callable[[], Any]) -> AbstractContextManager[None]:
+    return right_before(b"SET likeTally", happens)
 
 
 class TestSeed:
@@ -405,7 +458,6 @@ class TestZero:
         assert Zero.ref(post_id="old").likes.discard(user_id="000")
         assert number("ZERO#old", "likeTally") == "2"
 
-    @pytest.mark.xfail(strict=True, reason="an uncounted() block takes the number away, and the next like begins at 0")
     def test_children_written_uncounted_are_not_forgotten(self, waits: list[float]) -> None:
         Zero(post_id="z").save()
         zero = Zero.ref(post_id="z")
@@ -466,6 +518,15 @@ class TestTrouble:
             Post.like_tally.seed(old())
         assert items() == {}
 
+    @pytest.mark.xfail(strict=True, reason="the seed on the way of delete() raises ParentMissing")
+    def test_a_delete_that_finds_its_parent_gone_while_it_seeds_is_done(self) -> None:
+        legacy("POST", 0)
+        with between_count_and_write(
+            lambda: raw().delete_item(TableName="Town", Key={"PK": {"S": "POST#old"}, "SK": {"S": "META"}})
+        ):
+            Post(post_id="old").delete()
+        assert items() == {}
+
     def test_a_parent_that_goes_and_comes_meanwhile_keeps_the_number_it_is_born_with(self) -> None:
         legacy("POST", 0)
 
@@ -488,6 +549,19 @@ class TestTrouble:
         with pytest.raises(ParentMissing, match=r"ALBUM#a.*being deleted"):
             Album.photo_tally.seed(Album.ref(album_id="a"))
         assert number("ALBUM#a", "photoTally") is None
+
+    @pytest.mark.parametrize("step", range(1, 5))
+    def test_a_writer_that_dies_on_its_way_leaves_no_child_and_no_wrong_number(self, step: int) -> None:
+        legacy("POST", 3)
+        before = items()
+        with FaultInjector(connection_for(Meta).client) as injector:
+            injector.next(*[None] * step)  # the refused write, the three requests of the seed
+            injector.next_error("AccessDeniedException", "no")
+            with pytest.raises(Exception, match="AccessDenied"):
+                old().likes.add(user_id="new")
+        assert number("POST#old", "likeTally") == ("3" if step == 4 else None)
+        unseed("POST#old", "likeTally")
+        assert items() == before
 
     def test_a_lost_answer_while_a_writer_seeds_counts_its_like_once(self, waits: list[float], sent: Sent) -> None:
         for step in range(5):  # the refused write, the three requests of the seed, the write
@@ -543,6 +617,12 @@ class TestDefer:
         with between_count_and_write(lambda: early().likes.add(user_id="new")):
             assert Early.like_tally.seed(early()) == 4
         assert number("EARLY#old", "likeTally") == "4"
+
+    def test_a_post_that_is_seeded_between_two_tries_is_counted(self) -> None:
+        legacy("EARLY", 3)
+        with right_before(b"likeTallyPending", lambda: Later.like_tally.seed(Later.ref(post_id="old"))):
+            assert early().likes.add(user_id="new") is True
+        assert (number("EARLY#old", "likeTally"), number("EARLY#old", "likeTallyPending")) == ("4", None)
 
     def test_code_that_seeds_can_run_beside_it(self, waits: list[float]) -> None:
         legacy("EARLY", 2)
@@ -776,3 +856,57 @@ class TestReading:
         for read in (Post.like_tally.value, lambda ref: Post.like_tally.values([ref])):
             with pytest.raises(CounterTypeError, match="POST#old"):
                 read(old())
+
+    @pytest.mark.xfail(strict=True, reason="any ref to an item of the table will do, whatever its model")
+    @pytest.mark.parametrize("verb", ["value", "seed", "repair"])
+    def test_the_ref_of_another_model_is_refused_before_anything_is_sent(self, verb: str, sent: Sent) -> None:
+        put("PRODUCT#p", "META", likeTally={"N": "4"})
+        with pytest.raises((TypeError, ValueError)):
+            getattr(Post.like_tally, verb)(Product.ref(product_id="p"))
+        assert sent == []
+        assert item("PRODUCT#p", "META") == {"likeTally": {"N": "4"}}
+
+
+class TestOneNumberOfSeveralModels:
+    @staticmethod
+    def zine(readers: int, *shops: int) -> Any:
+        put("ZINE#z", "META")
+        for index in range(readers):
+            put("ZINE#z", f"READER#{index}")
+        for index, copies in enumerate(shops):
+            put("ZINE#z", f"READER#SHOP#{index}", copies={"N": str(copies)})
+        return Zine.ref(zine_id="z")
+
+    def test_each_child_is_counted_once_by_its_own_rule(self) -> None:
+        zine = self.zine(2, 5, 10)
+        assert Zine.copy_tally.seed(zine) == zine.readers.recount() == 17
+
+    def test_a_child_of_either_seeds_both(self) -> None:
+        self.zine(1, 5)
+        Shop.get(zine_id="z", name="0").delete()
+        assert number("ZINE#z", "copyTally") == "1"
+
+    @pytest.mark.parametrize(("readers", "shops"), [(4, ()), (2, (1, 1)), (0, (1, 1, 1, 1))])
+    def test_the_limit_is_one_for_all_of_them(self, readers: int, shops: tuple[int, ...]) -> None:
+        zine = self.zine(readers, *shops)
+        with pytest.raises(CounterNotSeeded, match="lazy_seed_limit=3"):
+            zine.readers.add(name="new")
+        assert number("ZINE#z", "copyTally") is None
+
+    def test_the_limit_is_one_of_children_and_not_of_what_they_count_for(self) -> None:
+        assert self.zine(0, 100, 200, 300).readers.add(name="new")
+        assert number("ZINE#z", "copyTally") == "601"
+
+
+class TestTablesOfTheirOwn:
+    def test_children_in_another_table_are_found_by_its_key(self, tables: Callable[..., None]) -> None:
+        tables(Place, Visit)
+        raw().put_item(TableName="Places", Item={"place_id": {"S": "p"}})
+        for place, day in (("p", "1"), ("p", "2"), ("q", "1")):
+            raw().put_item(TableName="Visits", Item={"place": {"S": place}, "day": {"N": day}})
+        place = Place.ref(place_id="p")
+        with record_requests(connection_for(Place.Meta).client) as sent:
+            assert place.visits.add(day=3) is True
+        (query,) = [request for operation, request in sent if operation == "Query"]
+        assert (query["TableName"], query["Select"], query["ConsistentRead"]) == ("Visits", "COUNT", True)
+        assert Place.visit_tally.value(place) == 3

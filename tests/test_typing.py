@@ -6,6 +6,7 @@ import ast
 import configparser
 import importlib.util
 import inspect
+import re
 import sys
 import types
 import typing
@@ -85,6 +86,14 @@ def test_the_application_uses_every_public_name() -> None:
     used |= {node.attr for node in ast.walk(tree()) if isinstance(node, ast.Attribute)}
     public = {*pynacount.__all__, *testing.__all__, *own_classes(models), *own_classes(errors)}
     assert public <= used, public - used
+
+
+def test_the_application_uses_every_member_that_the_reference_lists() -> None:
+    listed = re.findall(r"^   :members: (.+)$", (ROOT / "docs/reference.md").read_text(), re.MULTILINE)
+    members = {name for line in listed for name in line.split(", ")}
+    assert {"add", "value", "cost"} <= members
+    used = {node.attr for node in ast.walk(tree()) if isinstance(node, ast.Attribute)}
+    assert members - {"__iter__"} <= used, members - used
 
 
 def own_classes(module: types.ModuleType) -> set[str]:
@@ -183,6 +192,8 @@ def agrees(value: Any, kind: Any) -> bool:
         return True
     if origin in (typing.Union, types.UnionType):
         return any(agrees(value, argument) for argument in arguments)
+    if origin is typing.Literal:
+        return value in arguments
     if isinstance(value, bool):
         return kind is bool
     if kind is float:
@@ -236,6 +247,7 @@ def test_what_the_checker_is_told_is_true_when_it_runs(
         ({1: None}, dict[int, int]),
         ([1, "1"], list[int]),
         ((1,), tuple[str]),
+        ("b", typing.Literal["a"]),
         (application.Like.ref(post_id="a", user_id="u"), application.Post),
     ],
 )

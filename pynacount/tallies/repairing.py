@@ -8,7 +8,7 @@ a busy parent it proves nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pynacount.amounts import Amount, stored_amount
 from pynacount.commit import REFUSED
@@ -31,8 +31,8 @@ Means = Literal["fence", "revision", "seed"]
 class Repair:
     """What a repair did: the number that was there (None: there was none), the number now, and by which means."""
 
-    was: Amount | None
-    now: Amount
+    was: int | None
+    now: int
     by: Means
 
 
@@ -44,8 +44,8 @@ def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
         raise PynacountError(f"{tally.label} of the parent {key} could not be fenced: {answer.message}")
     item = yield from read(key, about=tally.label)
     kept = item.get(tally.was_name)
-    was = stored_amount(kept["N"]) if kept is not None and "N" in kept else None
-    now = yield from seed(tally, key)
+    was: Any = stored_amount(kept["N"]) if kept is not None and "N" in kept else None
+    now: Any = yield from seed(tally, key)  # an int, but for fractional amounts
     return Repair(was, now, "fence" if fenced or was is not None else "seed")
 
 
@@ -65,9 +65,10 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     for _ in range(REVISION_TRIES):
         item = yield from read(key, about=tally.label)
         refuse_closed(tally, key, item)
-        was = stored(tally, key, item)
+        was: Any = stored(tally, key, item)
         if was is None:
-            return Repair(None, (yield from seed(tally, key)), "seed")
+            now: Any = yield from seed(tally, key)
+            return Repair(None, now, "seed")
         yield Wait(tally.settle)  # what was committed just before the revision was read
         now = yield from count(tally, key)
         answer = yield _set_at_revision(tally, tally.revision, key, now, item)

@@ -50,11 +50,11 @@ def _delete(
     yield from closing.read()
     try:
         yield from _close(closing)
-        closed = frozenset((counter.attr_name, closing.key) for counter in cascades)
+        closed = excluded | frozenset((counter.attr_name, closing.key) for counter in cascades)
         for counter in cascades:
             for relation in counter.counted_relations:
                 yield from _delete_children(relation, counter.tally, closing.key, closed)
-        final = Discard(instance, None, False, closing=True, excluded=excluded)
+        final = Discard(instance, None, False, closing=True, excluded=excluded | closed)
         return (yield from (perform([final]) if counting.is_child else discard_parent(final)))
     except Gone:
         return {}  # deleted already, or by another cascade that finished first
@@ -128,7 +128,10 @@ def _delete_pass(
     found = False
     while True:
         page = yield from child_page(relation, parent, start, CHILDREN_A_PAGE)
-        children = [child for item in page["Items"] if (child := relation.child(item, parent)) is not None]
+        found_here = (relation.child(item, parent) for item in page["Items"])
+        # One that is being deleted already, further up, ends a circle.
+        closing = {key for _, key in closed}
+        children = [c for c in found_here if c is not None and c._counting.key_of(c) not in closing]
         found = found or bool(children)
         if children and _is_plain(relation):
             yield from _delete_plain([child._counting.key_of(child) for child in children], still_closed)

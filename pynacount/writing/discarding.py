@@ -7,13 +7,14 @@ from typing import Any
 from pynamodb.exceptions import DeleteError
 from pynamodb.expressions.condition import Condition
 
-from pynacount.errors import CounterNotSeeded, NotCounted, ParentNotEmpty
+from pynacount.contributions import NOTHING
+from pynacount.errors import CounterNotSeeded, CounterTypeError, NotCounted, ParentNotEmpty
 from pynacount.expressions import ZERO, Exists, Given, Guard, Same
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
 from pynacount.steps import Item, Protocol
-from pynacount.tallies.seeding import refuse_closed
+from pynacount.tallies.seeding import refuse_closed, wrong_type
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
 
@@ -34,12 +35,15 @@ class Discard(ModelIntent):
         add_version_condition: bool = True,
         closing: bool = False,
         excluded: frozenset[tuple[str, ItemKey]] = frozenset(),
+        of: tuple[Any, ItemKey] | None = None,
     ) -> None:
         super().__init__(instance, condition, add_version_condition)
         self.stored: Item | None = instance._stored_item
         self.needs_token = self.counting.is_child or self.ends_its_own_guard
         self.closing = closing
         self.excluded = excluded
+        self.gone = False
+        self.of = of
         self._count(instance if self.stored is None else type(instance).from_raw_data(self.stored))
 
     @property
@@ -53,7 +57,9 @@ class Discard(ModelIntent):
             self._moved_on((yield from read_item(self.key)))
 
     def write(self) -> Write | None:
-        """A guarded Delete."""
+        """A guarded Delete; None for a parent that is not there."""
+        if self.gone:
+            return None
         self.reads: tuple[Guard, ...] = ()
         if self.stored is not None:
             self.reads = tuple(Same(name, self.stored.get(name)) for name in sorted(self.counting.read_attributes))
@@ -77,10 +83,16 @@ class Discard(ModelIntent):
         if isinstance(guard, Given) or (guard is not None and guard in self.version_guard):
             raise self.failed(guard)
         if item is None:
-            raise Gone
+            if self.closing:
+                raise Gone
+            self.gone = True  # it is deleted already, as PynamoDB's own delete has it
+            self.before = NOTHING
+            return None
         for tally in self.counting.tallies:
             if isinstance(guard, Same) and guard.name == tally.attr_name:
                 refuse_closed(tally, self.key, item)
+                if tally.attr_name in item and "N" not in item[tally.attr_name]:
+                    raise CounterTypeError(wrong_type(tally, self.key, item[tally.attr_name]))
                 if tally.attr_name not in item and tally.missing == "defer":
                     raise CounterNotSeeded(
                         f"{self.about} is not deleted: {tally.label} is not counted yet, and missing='defer' does not "
@@ -104,6 +116,8 @@ class Discard(ModelIntent):
     def _moved_on(self, item: Item | None) -> None:
         if item is None:
             raise NotCounted(f"{self.about} is not there, so there was nothing to delete and nothing to count")
+        if self.of is not None and self.of[0].child(item, self.of[1]) is None:
+            raise NotCounted(f"{self.about} is no child of {self.of[1]}; nothing was written")
         self.stored = item
         self._count(type(self.instance).from_raw_data(item))
 

@@ -68,6 +68,7 @@ class ModelIntent(Intent):
         self.instance = instance
         self.counting = instance._counting
         self.schema = self.counting.schema
+        instance.key_variables()  # an item of another model, found by a query, must not be written as one of this
         self.key: ItemKey = self.counting.key_of(instance)
         self.given: tuple[Guard, ...] = () if condition is None else (Given(condition),)
         version = self.counting.version

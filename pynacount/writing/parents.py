@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pynacount.amounts import Amount
 from pynacount.contributions import Tally
+from pynacount.errors import UncountedWrite
 from pynacount.expressions import Absent, Action, Add, Exists, Guard, Remove
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Update, Write
@@ -49,6 +50,7 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
         return Check(key, (Claim((Absent(key.names[0]),), claim_by),))
     block = uncounted_block.get()
     if block is not None:
+        refuse_zero(tallies)
         block.unseeded.add(key)
         fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
         fences += [Add(tally.pending_name, 1) for tally in tallies]
@@ -68,6 +70,16 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
             adds.append(Add(tally.revision, 1))
     claims = (Claim(tuple(guards), claim_by),)
     return Update(key, tuple(adds), claims) if adds else Check(key, claims)
+
+
+def refuse_zero(tallies: Iterable[Tally]) -> None:
+    """A counter that starts from 0 would never count what an ``uncounted()`` block writes."""
+    for tally in tallies:
+        if tally.missing == "zero":
+            raise UncountedWrite(
+                f'{tally.label} is declared missing="zero", so a child that is written uncounted would never be '
+                f'counted; declare missing="seed" for a backfill'
+            )
 
 
 def parent_guards(tally: Tally) -> tuple[Guard, ...]:

@@ -53,6 +53,8 @@ class Save(ModelIntent):
                 item[tally.pending_name] = {"N": str(self.birth_mark)}
             else:
                 item[tally.attr_name] = ZERO
+                if tally.revision is not None:
+                    item[tally.revision] = ZERO  # children that are born in the same transaction raise it
         return Put(self.key, item, (Claim((self.counting.absent, *self.given), self),))
 
     def refused(self, guard: Guard | None, item: Item | None) -> NeedsSeed | None:

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Comparison
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
+from pynamodb.models import BatchWrite
 from typing_extensions import assert_type
 
 from pynacount import (
@@ -27,9 +28,11 @@ from pynacount import (
     uncounted,
 )
 from pynacount.connections import connection_for
+from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
+from pynacount.tallies.repairing import Repair
 from pynacount.transactions import Transaction
 from pynacount.writing.blocks import Uncounted
 
@@ -75,7 +78,7 @@ class Writer(CountedModel):
     pk = KeyAttribute("WRITER#{name}", hash_key=True, attr_name="PK", escape=True, delimiter="#/")
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
     reply_tally = CounterField("replyTally", missing="seed", on_delete="leave", lazy_seed_limit=100, settle=0.0)
-    points = CounterField(on_delete="cascade")
+    points = CounterField(missing="defer", on_delete="cascade")
 
 
 class ByWriter(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]  # PynamoDB leaves it untyped
@@ -104,6 +107,18 @@ class Reply(CountedModel):
     score = CountedIn(Writer.points, amount=lambda reply: reply.weight, reads=["weight"], name="writer")
 
 
+class Note(CountedModel):
+    """Neither a parent nor a child."""
+
+    class Meta:
+        table_name = "TypedForum"
+
+    note_id: str
+
+    pk = KeyAttribute("NOTE#{note_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+
+
 class WriterPage(Writer):
     """Its children's model is known here, so the set is typed by it, with no annotation."""
 
@@ -118,6 +133,8 @@ class BlogPost(models.PostMeta):
         table_name = "TypedBlog"
 
     title = UnicodeAttribute(null=True)
+    like_tally = CounterField(attr_name="likeTally", settle=0.0, revision="likeTallyRev")
+    likes: CountedSet[BlogLike] = CountedSet("BlogLike", tally="like_tally")
 
 
 class BlogLike(models.Like):
@@ -127,7 +144,7 @@ class BlogLike(models.Like):
     post = CountedIn(BlogPost.like_tally)
 
 
-TABLES = (Post, Like, Writer, Reply, BlogPost, BlogLike)
+TABLES = (Post, Like, Writer, Reply, Note, BlogPost, BlogLike)
 
 
 def keys() -> None:
@@ -172,6 +189,17 @@ def unseeded_counters() -> None:
     assert post.like_tally is None
     assert_type(Post.like_tally.value(post), int | None)
     assert_type(Post.like_tally.values([post]), dict[Post, int | None])
+
+
+def repairs() -> None:
+    BlogPost(post_id="a").save()
+    ref = BlogPost.ref(post_id="a")
+    done = BlogPost.like_tally.repair(ref)
+    assert_type(done, Repair)
+    assert_type(done.was, int | None)
+    assert_type(done.now, int)
+    assert_type(done.by, Literal["fence", "revision", "seed"])
+    assert_type(BlogPost.like_tally.repair(BlogPost.get(post_id="a"), fence=True), Repair)
 
 
 def relations() -> None:
@@ -228,7 +256,9 @@ def ready_made() -> None:
     assert_type(like.liked_at, float)
     assert_type(BlogLike.post, CountedIn)
     assert_type(BlogLike.ref(post_id="a", user_id="u"), BlogLike)
-    assert_type(BlogPost.likes, CountedSet[models.Like])
+    assert_type(models.PostMeta.likes, CountedSet[models.Like])
+    assert_type(BlogPost.likes, CountedSet[BlogLike])
+    assert_type(list(post.likes), list[BlogLike])
 
 
 def single_writes() -> None:
@@ -236,13 +266,23 @@ def single_writes() -> None:
     assert_type(post.save(Post.pk.does_not_exist()), dict[str, Any])
     post.body = "hello"
     assert_type(post.save(add_version_condition=False), dict[str, Any])
-    post.update([Post.body.set("bye")], condition=Post.body == "hello")
+    assert_type(post.update([Post.body.set("bye")], condition=Post.body == "hello"), dict[str, Any])
+    changes = [Post.body.set("hello again")]
+    post.update(changes)
     post.update(actions=[Post.body.remove()], add_version_condition=False)
     post.refresh(consistent_read=True)
     like = Like(post_id="a", user_id="u")
     like.save()
-    like.delete(Like.hidden == False)  # noqa: E712
-    post.delete()
+    assert_type(like.delete(Like.hidden == False), dict[str, Any])  # noqa: E712
+    assert_type(post.delete(), dict[str, Any])
+
+
+def batches() -> None:
+    """Only of what neither counts nor is counted."""
+    assert_type(Note.batch_write(), BatchWrite[Note])
+    with Note.batch_write() as batch:
+        batch.save(Note(note_id="a"))
+    assert_type(Note.get(note_id="a").note_id, str)
 
 
 def finding() -> None:
@@ -266,6 +306,7 @@ def plans() -> None:
     assert_type(like.plan_save().cost().wcu, float)
     assert_type(like.plan_save().cost().rcu, float)
     assert_type(like.plan_save().cost().items, int)
+    assert_type(plan.operation, str)
     assert_type(plan.request(), dict[str, Any])
     assert_type(like.plan_delete(), Plan)
 
@@ -286,13 +327,14 @@ def several_writes() -> None:
 
 
 def uncounted_writes() -> None:
-    Post(post_id="a").save()
+    BlogPost(post_id="a").save()
     with uncounted() as block:
         assert_type(block, Uncounted)
-        Like(post_id="a", user_id="u").save()
-        Like(post_id="b", user_id="u").save()
-    assert_type(len(block.unseeded), int)
+        BlogLike(post_id="a", user_id="u").save()
+        BlogLike(post_id="b", user_id="u").save()
+    assert_type(block.unseeded, set[ItemKey])
     assert_type([str(key) for key in block.missing], list[str])
+    assert_type([key.wire() for key in block.missing], list[dict[str, dict[str, Any]]])
 
 
 def refusals() -> None:
@@ -368,11 +410,13 @@ PROGRAMS = (
     keys,
     counters,
     unseeded_counters,
+    repairs,
     relations,
     sets,
     sets_by_class,
     ready_made,
     single_writes,
+    batches,
     finding,
     plans,
     several_writes,

@@ -21,6 +21,10 @@ def counters(post: Post) -> None:
     Post.like_tally.seed("POST#a")  # type: ignore[arg-type]
     print(Post.like_tally.values(post))  # type: ignore[arg-type]  # one is read by value()
     seeded: str = Post.like_tally.seed(post)  # type: ignore[assignment]
+    done = Post.like_tally.repair("POST#a")  # type: ignore[arg-type]
+    print(Post.like_tally.repair(post, True))  # type: ignore[call-arg]  # fence=True
+    print(done.by == "seeding")  # type: ignore[comparison-overlap]
+    done.by = "seed"  # type: ignore[misc]
     del seeded
 
 
@@ -54,6 +58,7 @@ def declarations() -> None:
     CounterField(on_delete="drop")  # type: ignore[arg-type]
     CounterField(lazy_seed_limit="10")  # type: ignore[arg-type]
     CounterField(settle="1s")  # type: ignore[arg-type]
+    CounterField(revision=1)  # type: ignore[arg-type]
     CounterField(default=0)  # type: ignore[call-arg]
     CountedIn()  # type: ignore[call-arg]
     CountedIn("like_tally")  # type: ignore[arg-type]

@@ -13,14 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pynacount.errors import PynacountError
+from pynacount.errors import StateError
 from pynacount.steps import Item
 
 VERSION = 1
-
-
-class StateError(PynacountError):
-    """A state file that belongs to another pass, or is none."""
 
 
 @dataclass(frozen=True, slots=True)
