@@ -77,3 +77,7 @@ class StateError(PynacountError, ValueError):
 
 class PlanError(PynacountError, ValueError):
     """Writes that one DynamoDB transaction cannot take: over 100 items, or two that cannot be merged."""
+
+
+class TargetError(PynacountError):
+    """A command was told to work on what is not there: a module, a model, a counter, or the key of an item."""
