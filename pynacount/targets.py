@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from pynamodb.attributes import NumberAttribute
 
@@ -93,7 +93,7 @@ def pairs_of(pairs: Iterable[str]) -> dict[str, str]:
 def variable_of(model: type[CountedModel], name: str, text: str) -> Any:
     """The value of one key variable from its text. Raises :class:`TargetError` for what is no number but must be."""
     for part in model._counting.parts:
-        if name in part.variables and (kind := _number_kind(part, name)) is not None:
+        if name in part.variables and (kind := number_kind(part, name)) is not None:
             try:
                 return _number(text) if kind == "number" else int(text)
             except (ValueError, InvalidOperation, OverflowError):
@@ -101,7 +101,8 @@ def variable_of(model: type[CountedModel], name: str, text: str) -> Any:
     return text
 
 
-def _number_kind(part: KeyPart, name: str) -> str | None:
+def number_kind(part: KeyPart, name: str) -> Literal["int", "number"] | None:
+    """What kind of number a key variable is; None for text."""
     if part.template is None:
         return "number" if isinstance(part.attribute, NumberAttribute) else None
     return "int" if any(v.is_int for v in part.template.variables if v.name == name) else None

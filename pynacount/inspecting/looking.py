@@ -1,0 +1,131 @@
+"""Inspecting one parent: its item, its tallies, its children, and what the next child costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pynacount.declaration import child_page
+from pynacount.errors import CounterTypeError, DeclarationError
+from pynacount.fields import CounterField
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Standing, Summary
+from pynacount.inspecting.pricing import price, raw_key
+from pynacount.inspecting.standings import standing
+from pynacount.items import read_item
+from pynacount.keys import ItemKey
+from pynacount.relations import CountedIn
+from pynacount.sizes import item_size
+from pynacount.steps import Item
+
+FIRST = 20
+"""Children of each model that are shown where nothing else is said."""
+MOST_A_PAGE = 1000
+"""Items asked for in one request; a page ends at a megabyte before that, or not much behind it."""
+
+
+def inspect(counters: Sequence[CounterField], ref: Any, first: int | None = FIRST) -> Iterator[Part]:
+    """What there is to see of the parent ``ref`` and of these counters of its model, part by part, as it is read.
+
+    ``first``: how many children of each model are shown; all of them for None. Nothing is written. It costs the read
+    units of all the children once, to count them, and of those that are shown.
+    """
+    model = counters[0].owner
+    key: ItemKey = model._counting.key_of(ref)
+    item = model._counting.driver(model.__name__).run(read_item(key))
+    yield Parent(model.__name__, key, ref.key_variables(), item, item_size(item) if item else 0)
+    standings: list[Standing] = []
+    for counter in counters:
+        driver = model._counting.driver(counter.label, renew=True)
+        standings.append(driver.run(standing(counter.tally, key)))
+        yield standings[-1]
+    ends: list[FamilyEnd] = []
+    takes_children = item is not None and not any(s.state == "closed" for s in standings)
+    for relations in _families(counters):
+        for part in _family(relations, key, first, ref.key_variables() if takes_children else None):
+            if isinstance(part, FamilyEnd):
+                ends.append(part)
+            yield part
+    yield Summary(
+        exists=item is not None,
+        drifted=tuple(s.counter for s in standings if s.drift and not s.moving),
+        wrong=tuple(s.counter for s in standings if s.wrong),
+        children=sum(end.shown for end in ends),
+        more=any(end.more for end in ends),
+    )
+
+
+def _families(counters: Sequence[CounterField]) -> list[dict[str, CountedIn]]:
+    """The relations that find the same children, by the counters that they count in."""
+    families: dict[Any, dict[str, CountedIn]] = {}
+    for counter in counters:
+        for relation in counter.counted_relations:
+            families.setdefault(relation.place(), {}).setdefault(counter.label, relation)
+    return list(families.values())
+
+
+def _family(
+    relations: dict[str, CountedIn], key: ItemKey, first: int | None, priced: Mapping[str, Any] | None
+) -> Iterator[Part]:
+    """``priced``: the parent's variables; None where no child can come to it, so that none has a price."""
+    relation = next(iter(relations.values()))
+    model = relation.owner.__name__
+    example: Item | None = None
+    shown, more, problem = 0, False, ""
+    try:
+        found = _found(relation, key, None if first is None else first + 1)
+        yield Family(model, tuple(relations))
+        for item in found:
+            child = _child(relations, item, key)
+            if child is None:
+                continue
+            example = example or (None if child.problem else item)
+            if shown == first:
+                more = True
+                break
+            shown += 1
+            yield child
+    except DeclarationError as only_by_scan:
+        problem = only_by_scan.msg
+        yield Family(model, tuple(relations), problem)
+    if not problem:
+        yield FamilyEnd(model, shown, more)
+    if priced is not None:
+        driver = relation.owner._counting.driver(relation.label, renew=True)
+        yield driver.run(price(relation, priced, example))
+
+
+def _found(relation: CountedIn, key: ItemKey, wanted: int | None) -> Iterator[Item]:
+    """The raw items among which the children are, page by page."""
+    driver = relation.owner._counting.driver(relation.label, renew=True)
+    limit = MOST_A_PAGE if wanted is None else min(wanted, MOST_A_PAGE)
+    page = driver.run(child_page(relation, key, None, limit))
+    return _paged(relation, key, page, limit)
+
+
+def _paged(relation: CountedIn, key: ItemKey, page: dict[str, Any], limit: int) -> Iterator[Item]:
+    driver = relation.owner._counting.driver(relation.label, renew=True)
+    while True:
+        yield from page["Items"]
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return
+        page = driver.run(child_page(relation, key, start, limit))
+
+
+def _child(relations: dict[str, CountedIn], item: Item, key: ItemKey) -> Child | None:
+    relation = next(iter(relations.values()))
+    model = relation.owner.__name__
+    own = raw_key(relation.child_schema, item)
+    try:
+        child = relation.child(item, key)
+        if child is None:
+            return None
+        counts = {
+            label: counted.contribution(child).get((counted.counter.tally, key), 0)
+            for label, counted in relations.items()
+        }
+    except CounterTypeError as error:
+        return Child(model, own, {}, {}, item, item_size(item), error.msg)
+    except Exception as error:  # the application's own ``when`` or ``amount``
+        return Child(model, own, {}, {}, item, item_size(item), f"{type(error).__name__}: {error}")
+    return Child(model, own, child.key_variables(), counts, item, item_size(item))

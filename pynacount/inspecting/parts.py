@@ -1,0 +1,132 @@
+"""What an inspection finds, as data, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from pynacount.amounts import Amount, negative, plus
+from pynacount.keys import ItemKey
+from pynacount.steps import Item
+
+State: TypeAlias = Literal["present", "zero", "unseeded", "repairing", "closed", "unreadable", "missing"]
+"""How a tally stands on its parent:
+
+``present``, and so exact; ``zero``: absent, which ``missing="zero"`` takes for 0; ``unseeded``: absent;
+``repairing``: absent, its old value kept aside; ``closed`` by a cascade that has not finished; ``unreadable``: stored
+as something else than a number; ``missing``: there is no such parent.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The parent item as it is stored; ``item`` is None where there is none. ``size`` in bytes."""
+
+    model: str
+    key: ItemKey
+    variables: dict[str, Any]
+    item: Item | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A tally beside its count.
+
+    ``was`` and ``pending`` are the marks beside the tally, None where they are absent. ``count`` is None where
+    ``problem`` says why there is none; ``failed``: whether that is an error, and not how the model is declared.
+    ``looks``: how often tally and count were read; ``moving``: whether they never stood still, so that their difference
+    shows nothing.
+    """
+
+    counter: str
+    attr_name: str
+    state: State
+    tally: Amount | None
+    was: Amount | None
+    pending: Amount | None
+    count: Amount | None
+    looks: int = 1
+    moving: bool = False
+    problem: str = ""
+    failed: bool = False
+
+    @property
+    def drift(self) -> Amount | None:
+        """Tally less count; None where either is not known."""
+        if self.tally is None or self.count is None:
+            return None
+        return plus(self.tally, negative(self.count))
+
+    @property
+    def wrong(self) -> bool:
+        """Whether something is not as it should be, or could not be told."""
+        return bool(self.drift) or self.failed or self.state in ("missing", "unreadable")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The children of one model are next; ``problem`` says why they are not."""
+
+    model: str
+    counters: tuple[str, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One child: what it counts for in each counter, and its item, as far as its index has it. ``size`` in bytes.
+
+    ``problem``: why it cannot be read.
+    """
+
+    model: str
+    key: ItemKey
+    variables: dict[str, Any]
+    counts: dict[str, Amount]
+    item: Item
+    size: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyEnd:
+    """So many children were shown, and whether there are more."""
+
+    model: str
+    shown: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What the next child costs, in write capacity units, and how many items it writes.
+
+    ``like``: whether it is priced by a child that is stored; else by its key alone. ``wcu`` is None where ``problem``
+    says why.
+    """
+
+    model: str
+    wcu: float | None
+    items: int
+    like: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How it came out. ``drifted`` and ``wrong`` name counters; ``children`` were shown, ``more`` were not."""
+
+    exists: bool
+    drifted: tuple[str, ...]
+    wrong: tuple[str, ...]
+    children: int
+    more: bool
+
+    @property
+    def clean(self) -> bool:
+        """Whether there is a parent, and nothing wrong with it."""
+        return self.exists and not self.wrong
+
+
+Part: TypeAlias = Parent | Standing | Family | Child | FamilyEnd | Price | Summary

@@ -1,0 +1,84 @@
+"""A tally beside its count, looked at again where they differ: a like may be under way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pynacount.amounts import Amount, stored_amount
+from pynacount.contributions import Tally
+from pynacount.errors import CounterNotSeeded, CounterTypeError
+from pynacount.inspecting.parts import Standing, State
+from pynacount.items import read_item
+from pynacount.keys import ItemKey
+from pynacount.steps import Item, Protocol, Wait
+from pynacount.tallies.counting import count
+
+MOST_LOOKS = 5
+"""How often tally and count are read before it is said that they do not stand still."""
+
+
+def standing(tally: Tally, key: ItemKey) -> Protocol[Standing]:
+    """The tally of one parent beside the count of its children. A difference is looked at again after ``settle``.
+
+    It is drift where two looks in a row show the same, and the tally did not move during either.
+    """
+    before: Standing | None = None
+    for looks in range(1, MOST_LOOKS + 1):
+        item = yield from read_item(key)
+        found = read_standing(tally, item)
+        try:
+            found = replace(found, count=(yield from count(tally, key)))
+        except CounterNotSeeded as unknown:
+            return replace(found, problem=unknown.msg)
+        except CounterTypeError as unreadable:
+            return replace(found, problem=unreadable.msg, failed=True)
+        except Exception as broken:  # the application's own ``when`` or ``amount``
+            said = f"{tally.label}: a child cannot be counted: {type(broken).__name__}: {broken}"
+            return replace(found, problem=said, failed=True)
+        found = replace(found, looks=looks)
+        if not found.drift:
+            return found
+        after = read_standing(tally, (yield from read_item(key)))
+        stood_still = (after.state, after.tally) == (found.state, found.tally)
+        if stood_still and before is not None and before.drift == found.drift:
+            return found
+        before = found if stood_still else None
+        if looks < MOST_LOOKS:
+            yield Wait(tally.settle)
+    return replace(found, moving=True, failed=True)
+
+
+def read_standing(tally: Tally, item: Item | None) -> Standing:
+    """What the parent's item says of one tally; no count yet."""
+    stored = None if item is None else item.get(tally.attr_name)
+    return Standing(
+        counter=tally.label,
+        attr_name=tally.attr_name,
+        state=_state(tally, item),
+        tally=0 if _state(tally, item) == "zero" else _number(stored),
+        was=_number(item.get(was_name(tally))) if item else None,
+        pending=_number(item.get(tally.pending_name)) if item else None,
+        count=None,
+    )
+
+
+def was_name(tally: Tally) -> str:
+    """The attribute that keeps the old value while the tally is repaired."""
+    return f"{tally.attr_name}Was"
+
+
+def _state(tally: Tally, item: Item | None) -> State:
+    if item is None:
+        return "missing"
+    stored = item.get(tally.attr_name)
+    if stored is not None:
+        return "present" if "N" in stored else "unreadable"
+    if tally.closed_name in item:
+        return "closed"
+    if was_name(tally) in item:
+        return "repairing"
+    return "zero" if tally.missing == "zero" else "unseeded"
+
+
+def _number(value: dict[str, str] | None) -> Amount | None:
+    return stored_amount(value["N"]) if value is not None and "N" in value else None
