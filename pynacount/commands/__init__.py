@@ -6,9 +6,12 @@ import click
 
 import pynacount
 from pynacount.commands.demo import demo
+from pynacount.commands.explain import explain
+from pynacount.commands.inspect import inspect
+from pynacount.commands.trouble import Group
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(pynacount.__version__, prog_name="pynacount")
 def group() -> None:
     """Exact counters on DynamoDB, over PynamoDB.
@@ -19,3 +22,5 @@ def group() -> None:
 
 
 group.add_command(demo)
+group.add_command(explain)
+group.add_command(inspect)

@@ -51,6 +51,7 @@ def inspect(counters: Sequence[CounterField], ref: Any, first: int | None = FIRS
         wrong=tuple(s.counter for s in standings if s.wrong),
         children=sum(end.shown for end in ends),
         more=any(end.more for end in ends),
+        strays=sum(end.strays for end in ends),
     )
 
 
@@ -70,13 +71,15 @@ def _family(
     relation = next(iter(relations.values()))
     model = relation.owner.__name__
     example: Item | None = None
-    shown, more, problem = 0, False, ""
+    shown, more, strays, problem = 0, False, 0, ""
+    counts_keys = relation.source().each is not None
     try:
         found = _found(relation, key, None if first is None else first + 1)
         yield Family(model, tuple(relations))
         for item in found:
             child = _child(relations, item, key)
             if child is None:
+                strays += counts_keys
                 continue
             example = example or (None if child.problem else item)
             if shown == first:
@@ -88,7 +91,7 @@ def _family(
         problem = only_by_scan.msg
         yield Family(model, tuple(relations), problem)
     if not problem:
-        yield FamilyEnd(model, shown, more)
+        yield FamilyEnd(model, shown, more, strays)
     if priced is not None:
         driver = relation.owner._counting.driver(relation.label, renew=True)
         yield driver.run(price(relation, priced, example))

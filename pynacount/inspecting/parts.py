@@ -91,11 +91,16 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class FamilyEnd:
-    """So many children were shown, and whether there are more."""
+    """So many children were shown, and whether there are more.
+
+    ``strays``: items that were met between them whose keys only begin like a child's, and which a count takes for
+    children all the same.
+    """
 
     model: str
     shown: int
     more: bool
+    strays: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +120,18 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How it came out. ``drifted`` and ``wrong`` name counters; ``children`` were shown, ``more`` were not."""
+    """How it came out.
+
+    ``drifted`` and ``wrong`` name counters. ``children`` were shown, ``more`` says whether there are others; ``strays``
+    as in :class:`FamilyEnd`.
+    """
 
     exists: bool
     drifted: tuple[str, ...]
     wrong: tuple[str, ...]
     children: int
     more: bool
+    strays: int
 
     @property
     def clean(self) -> bool:

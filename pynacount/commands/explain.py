@@ -1,0 +1,44 @@
+"""``pynacount explain``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from pynacount.errors import TargetError
+from pynacount.explaining import Explained, Unexplained, as_boto3, as_cli, as_json
+from pynacount.explaining import explain as explained
+from pynacount.targets import one_model, pairs_of
+
+_FORMS: dict[str, Callable[[Sequence[Explained]], str]] = {"json": as_json, "boto3": as_boto3, "cli": as_cli}
+
+
+@click.command(short_help="Show the requests of a counted write.")
+@click.argument("target")
+@click.argument("variables", metavar="NAME=VALUE...", nargs=-1)
+@click.option("--as", "form", type=click.Choice(list(_FORMS)), default="json", show_default=True, help="What to paste.")
+@click.option("--only", type=click.Choice(["create", "delete"]), help="One of the two writes.")
+def explain(target: str, variables: tuple[str, ...], form: str, only: str | None) -> None:
+    """Show the exact requests by which a child is created and deleted.
+
+    TARGET is module:Model or module:Model.counter, of the parent. NAME=VALUE
+    are the variables of its key and of the child's, and attributes that the
+    child counts by:
+
+    \b
+      pynacount explain app.models:Post post_id=a91f user_id=7c20 --as boto3
+
+    Nothing is sent. The library sends them with a ClientRequestToken of its
+    own; the AWS CLI and boto3 add one to each call.
+
+    Exit status: 0 done; 2 the command could not be run as it was called.
+    """
+    found = list(explained(one_model(target), pairs_of(variables)))
+    shown = [one for one in found if isinstance(one, Explained) and only in (None, one.verb)]
+    left_out = [one for one in found if isinstance(one, Unexplained)]
+    if not shown:
+        raise TargetError("nothing to explain: " + "; ".join(f"{one.model}: {one.why}" for one in left_out))
+    click.echo(_FORMS[form](shown))
+    for one in left_out:
+        click.echo(f"pynacount explain: {one.model} left out: {one.why}", err=True)

@@ -1,0 +1,102 @@
+"""What goes wrong while a command runs, in one line with the way out. The group sees to it for all commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+)
+from pynamodb.exceptions import PynamoDBException
+
+from pynacount.errors import DeclarationError, KeyTemplateError, TargetError
+
+FAILED = 1
+"""Exit status: something was wrong, or went wrong."""
+USAGE = 2
+"""Exit status: the command cannot be run as it was called."""
+
+_USAGE = (TargetError, KeyTemplateError, DeclarationError, ProfileNotFound)
+_CREDENTIALS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+_ENDPOINT = "check AWS_ENDPOINT_URL_DYNAMODB, AWS_REGION and the model's Meta.host, and that it runs"
+_WAYS_OUT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+    ((NoCredentialsError, PartialCredentialsError, CredentialRetrievalError), _CREDENTIALS),
+    (NoRegionError, "set AWS_REGION, or the model's Meta.region"),
+    (ProfileNotFound, "set AWS_PROFILE to a profile that is there"),
+    ((ConnectionError, HTTPClientError), _ENDPOINT),
+)
+_WAYS_OUT_BY_CODE = {
+    "ResourceNotFoundException": "create the table, or mend Meta.table_name, AWS_REGION and AWS_ENDPOINT_URL_DYNAMODB",
+    "AccessDeniedException": "allow it to these credentials, or choose others by AWS_PROFILE",
+    "UnrecognizedClientException": _CREDENTIALS,
+    "InvalidSignatureException": _CREDENTIALS,
+    "ExpiredTokenException": "the session has expired; log in again",
+    "ExpiredToken": "the session has expired; log in again",
+    "ProvisionedThroughputExceededException": "the table is throttled; try later, or raise its capacity",
+    "ThrottlingException": "the table is throttled; try later, or raise its capacity",
+}
+
+
+class Group(click.Group):
+    """A group whose commands may raise the errors of this library, of PynamoDB and of botocore.
+
+    Each becomes one line on stderr, and the exit status 1, or 2 where the command was called wrongly. There is no
+    traceback; an error of another kind is a bug, and has one.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        if region := os.environ.get("AWS_REGION"):
+            # Every AWS tool reads it but botocore. What botocore does read, the application goes by: it stays.
+            os.environ.setdefault("AWS_DEFAULT_REGION", region)
+        try:
+            return super().invoke(ctx)
+        except (PynamoDBException, BotoCoreError, ClientError) as error:
+            name = " ".join(filter(None, (ctx.info_name, ctx.invoked_subcommand)))
+            click.echo(f"{name}: {in_one_line(error)}", err=True)
+            sys.exit(USAGE if isinstance(error, _USAGE) else FAILED)
+
+
+def in_one_line(error: Exception) -> str:
+    """What an error says, and the way out where it is not in it already."""
+    said = " ".join(str(error.msg if isinstance(error, PynamoDBException) else error).split())
+    way_out = _way_out(error)
+    if not way_out or (isinstance(error, PynamoDBException) and "; create the table" in said):
+        return said
+    return f"{said.rstrip('.')}; {way_out}"
+
+
+def _way_out(error: Exception) -> str:
+    for cause in _causes(error):
+        if isinstance(cause, ClientError):
+            code = cause.response.get("Error", {}).get("Code", "")
+            if code in _WAYS_OUT_BY_CODE:
+                return _WAYS_OUT_BY_CODE[code]
+        for kinds, way_out in _WAYS_OUT:
+            if isinstance(cause, kinds):
+                return way_out
+    return ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from, PynamoDB's own way of saying so included; each once."""
+    waiting: list[BaseException | None] = [error]
+    seen: list[BaseException] = []
+    while waiting:
+        cause = waiting.pop(0)
+        if cause is not None and cause not in seen:
+            seen.append(cause)
+            yield cause
+            waiting += [getattr(cause, "cause", None), cause.__cause__]

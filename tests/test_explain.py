@@ -1,0 +1,214 @@
+"""What `pynacount explain` shows to paste: the very requests that the library sends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.session import get_session
+from click.testing import CliRunner, Result
+
+import social
+from pynacount.commands import group
+from pynacount.connections import connection_for
+from pynacount.explaining.pasting import _literal
+from pynacount.testing import Engine, create_tables, record_requests
+from social import Like, Post, Product, Review, User, item, number
+
+ROOT = Path(__file__).parents[1]
+LIKE = ("social:Post", "post_id=a91f", "user_id=7c20", "liked_at=1700000000")
+REVIEW = ("product_id=p", "number=1", "author_id=7c20", "stars=5", "hidden=false", "text=good")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(group, ["explain", *arguments], prog_name="pynacount")
+
+
+def text(*arguments: str) -> str:
+    done = run(*arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.fixture
+def town(engine: Engine) -> None:
+    create_tables(*social.ALL)
+
+
+# -- as json
+
+
+def test_the_json_is_the_request_of_the_plan() -> None:
+    create, delete = json.loads(text(*LIKE))
+    like = Like(post_id="a91f", user_id="7c20", liked_at=1700000000)
+    assert (create["model"], create["does"], create["operation"], create["wcu"]) == (
+        "Like", "create", "TransactWriteItems", 4,
+    )  # fmt: skip
+    assert create["request"] == like.plan_save().request()
+    assert (delete["does"], delete["wcu"]) == ("delete", 4)
+    assert delete["request"] == like.plan_delete().request()
+
+
+def test_the_requests_are_those_that_are_sent(town: None) -> None:
+    Product(product_id="p").save()
+    User(user_id="7c20").save()
+    with record_requests(connection_for(Review.Meta).client) as sent:
+        Review(product_id="p", number=1, author_id="7c20", stars=5, text="good").save()
+        Review.get(product_id="p", number=1).delete()
+    explained = json.loads(text("social:Product", *REVIEW))
+    writes = [request for operation, request in sent if operation == "TransactWriteItems"]
+    for request in writes:
+        assert request.pop("ClientRequestToken")
+        assert request.pop("ReturnConsumedCapacity") == "TOTAL"
+    assert [one["request"] for one in explained] == writes
+
+
+def test_the_parent_may_be_any_that_the_child_counts_in() -> None:
+    by_author = json.loads(text("social:User", "user_id=7c20", *(p for p in REVIEW if not p.startswith("author_id"))))
+    assert [one["request"] for one in by_author] == [
+        one["request"] for one in json.loads(text("social:Product", *REVIEW))
+    ]
+
+
+def test_one_of_the_two_writes() -> None:
+    assert [one["does"] for one in json.loads(text(*LIKE, "--only", "delete"))] == ["delete"]
+
+
+def test_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("network")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    assert run(*LIKE).exit_code == 0
+
+
+# -- to paste
+
+
+def test_the_boto3_snippet_runs_and_counts_right(town: None) -> None:
+    Post(post_id="a91f").save()
+    exec(text(*LIKE, "--as", "boto3", "--only", "create"), {})
+    assert number("POST#a91f", "likeTally") == "1"
+    assert item("POST#a91f", "LIKE#USER#7c20") == {"likedAt": {"N": "1700000000"}}
+    exec(text(*LIKE, "--as", "boto3", "--only", "delete"), {})
+    assert number("POST#a91f", "likeTally") == "0"
+    assert item("POST#a91f", "LIKE#USER#7c20") is None
+
+
+def test_the_boto3_snippet_of_both_writes_leaves_all_as_it_was(town: None) -> None:
+    Product(product_id="p").save()
+    User(user_id="7c20").save()
+    before = social.items()
+    exec(text("social:Product", *REVIEW, "--as", "boto3"), {})
+    after = social.items()
+    assert after == before
+
+
+def test_the_boto3_snippet_is_guarded(town: None) -> None:
+    """Of a post that is not there, and of one that is not seeded, it writes nothing."""
+    snippet = text(*LIKE, "--as", "boto3", "--only", "create")
+    with pytest.raises(Exception, match="ConditionalCheckFailed"):
+        exec(snippet, {})
+    assert social.items() == {}
+
+
+def test_the_snippet_is_laid_out_for_reading() -> None:
+    snippet = text(*LIKE, "--as", "boto3", "--only", "create")
+    assert snippet.startswith(
+        'import boto3\n\ndynamodb = boto3.client("dynamodb")\n\n# create of a Like, 4 WCU\n'
+        "dynamodb.transact_write_items(\n    TransactItems=["
+    )
+    assert max(map(len, snippet.splitlines())) <= 88
+
+
+def test_the_settings_of_meta_are_in_what_is_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(social.Meta, "region", "eu-north-1", raising=False)
+    monkeypatch.setattr(social.Meta, "host", "http://localhost:8000", raising=False)
+    monkeypatch.setattr(social.Meta, "aws_secret_access_key", "secret", raising=False)
+    snippet = text(*LIKE, "--as", "boto3")
+    assert "boto3.client(\"dynamodb\", region_name='eu-north-1', endpoint_url='http://localhost:8000')" in snippet
+    assert snippet.count("boto3.client") == 1
+    assert text(*LIKE, "--as", "cli", "--only", "create").endswith(
+        " --region eu-north-1 --endpoint-url http://localhost:8000\n"
+    )
+    assert "secret" not in snippet
+
+
+def test_the_cli_command_is_quoted_for_a_shell() -> None:
+    like = ("social:Post", "post_id=o'neil $HOME", "user_id=`x`", "liked_at=1")
+    comment, command = text(*like, "--as", "cli", "--only", "create").splitlines()
+    assert comment == "# create of a Like, 4 WCU"
+    words = shlex.split(command)
+    assert words[:4] == ["aws", "dynamodb", "transact-write-items", "--cli-input-json"]
+    assert len(words) == 5
+    expected = Like(post_id="o'neil $HOME", user_id="`x`", liked_at=1).plan_save().request()
+    assert json.loads(words[4]) == expected
+    done = subprocess.run(["bash", "-c", f'aws() {{ printf %s "$4"; }}\n{command}'], capture_output=True, text=True)
+    assert json.loads(done.stdout) == expected
+
+
+def test_the_cli_json_is_what_the_service_takes(town: None) -> None:
+    Post(post_id="a91f").save()
+    words = shlex.split(text(*LIKE, "--as", "cli", "--only", "create"), comments=True)
+    client: Any = get_session().create_client("dynamodb", endpoint_url=os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
+    client.transact_write_items(**json.loads(words[4]))
+    assert number("POST#a91f", "likeTally") == "1"
+
+
+def test_literals_are_python() -> None:
+    value = {"a": [{"S": "x" * 60}, {"B": b"\x00"}, {}, []], "b": {"N": "1"}, "c": [True, None] * 20}
+    assert eval(_literal(value, 4)) == value
+
+
+# -- what cannot be explained
+
+
+def test_a_child_whose_key_is_not_complete_is_named() -> None:
+    done = run("social:Post", "post_id=a91f")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "pynacount explain: nothing to explain: Like: its key needs user_id=...\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["social:Post", "user_id=7c20"], "post_id: missing from the key of Post; add post_id=..."),
+        (["social:Post", "post_id=1", "user_id=2", "colour=red"], "colour: no key variable of Post"),
+        (["social:Post", "post_id=a#b", "user_id=2"], "contains '#'"),
+        (["social:Post", "post_id=1", "user_id=a#b"], "contains '#'"),
+        (["social:Post", "post_id=1", "user_id=2", "liked_at=noon"], "Like.liked_at cannot be 'noon': it is a number"),
+        (["social:Product", "product_id=p", "number=one"], "number='one': the key of Review has an int there"),
+        (["social:Product", "product_id=p", "number=1", "hidden=maybe"], "it is true or false"),
+        (["social:Post", "post_id"], "write name=value"),
+        (["social", "post_id=1"], "name one of"),
+        (["social:Like", "post_id=1"], "name its parent, social:Post"),
+    ],
+)
+def test_a_wrong_call_exits_2_and_says_what_is_right(arguments: list[str], said: str) -> None:
+    done = run(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+def test_help_fits() -> None:
+    done = run("--help")
+    assert done.exit_code == 0
+    assert max(map(len, done.output.splitlines())) <= 80
+
+
+def test_without_click_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['click'] = None\nfrom pynacount.cli import main; main()"
+    command, environment = [sys.executable, "-c", code, "explain"], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "click is missing" in done.stderr
