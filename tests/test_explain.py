@@ -124,7 +124,7 @@ def test_the_boto3_snippet_is_guarded(town: None) -> None:
 def test_the_snippet_is_laid_out_for_reading() -> None:
     snippet = text(*LIKE, "--as", "boto3", "--only", "create")
     assert snippet.startswith(
-        'import boto3\n\ndynamodb = boto3.client("dynamodb")\n\n# create of a Like, 4 WCU\n'
+        "import boto3\n\ndynamodb = boto3.client('dynamodb')\n\n# create of a Like, 4 WCU\n"
         "dynamodb.transact_write_items(\n    TransactItems=["
     )
     assert max(map(len, snippet.splitlines())) <= 88
@@ -135,7 +135,7 @@ def test_the_settings_of_meta_are_in_what_is_pasted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(social.Meta, "host", "http://localhost:8000", raising=False)
     monkeypatch.setattr(social.Meta, "aws_secret_access_key", "secret", raising=False)
     snippet = text(*LIKE, "--as", "boto3")
-    assert "boto3.client(\"dynamodb\", region_name='eu-north-1', endpoint_url='http://localhost:8000')" in snippet
+    assert "boto3.client('dynamodb', region_name='eu-north-1', endpoint_url='http://localhost:8000')" in snippet
     assert snippet.count("boto3.client") == 1
     assert text(*LIKE, "--as", "cli", "--only", "create").endswith(
         " --region eu-north-1 --endpoint-url http://localhost:8000\n"
@@ -198,6 +198,16 @@ def test_a_wrong_call_exits_2_and_says_what_is_right(arguments: list[str], said:
     assert (done.exit_code, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert said in done.stderr
+
+
+def test_what_the_model_itself_cannot_count_is_told_and_not_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(review: Any) -> bool:
+        raise RuntimeError("no such\nthing")
+
+    monkeypatch.setattr(Review.seen, "_counts", broken)
+    done = run("social:Product", *REVIEW)
+    assert done.exit_code == 2
+    assert done.stderr == "pynacount explain: nothing to explain: Review: RuntimeError: no such thing\n"
 
 
 def test_help_fits() -> None:

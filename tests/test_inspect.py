@@ -124,6 +124,20 @@ def test_one_counter_alone() -> None:
     assert [tally["counter"] for tally in found["tally"]] == ["Product.star_tally"]
 
 
+def test_a_condition_that_breaks_on_a_child_is_told_and_not_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    Product(product_id="p").save()
+    Review(product_id="p", number=1).save()
+
+    def broken(review: Any) -> bool:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(Review.seen, "_counts", broken)
+    found = records("social:Product", "product_id=p", exit_code=1)
+    assert [tally["verdict"] for tally in found["tally"]] == ["ok", "unknown", "ok"]
+    assert found["tally"][1]["problem"] == "Product.shown_tally: a child cannot be counted: RuntimeError: no such thing"
+    assert found["child"][0]["problem"] == found["price"][0]["problem"] == "RuntimeError: no such thing"
+
+
 def test_children_that_an_index_finds() -> None:
     Product(product_id="p").save()
     User(user_id="7c20").save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ class Group(click.Group):
         if region := os.environ.get("AWS_REGION"):
             # Every AWS tool reads it but botocore. What botocore does read, the application goes by: it stays.
             os.environ.setdefault("AWS_DEFAULT_REGION", region)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # where the terminal lacks a character, show its number
         try:
             return super().invoke(ctx)
         except (PynamoDBException, BotoCoreError, ClientError) as error:

@@ -50,7 +50,7 @@ def as_boto3(explained: Sequence[Explained]) -> str:
     for chosen in settings:
         arguments = "".join(f", {name}={value!r}" for name, value in chosen)
         # Models of several regions make for several clients, each before its own writes.
-        parts.append(f'dynamodb = boto3.client("dynamodb"{arguments})')
+        parts.append(f"dynamodb = boto3.client('dynamodb'{arguments})")
         for one in explained:
             wanted = (("region_name", one.region), ("endpoint_url", one.host))
             if tuple((name, value) for name, value in wanted if value) == chosen:

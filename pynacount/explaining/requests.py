@@ -87,9 +87,11 @@ def _of_child(
     try:
         child = model(**values)
         create = child.plan_save()
-    except (PynacountError, ValueError) as error:
-        said = error.msg if isinstance(error, PynacountError) else str(error)
-        yield Unexplained(model.__name__, " ".join(said.split()))
+    except PynacountError as error:
+        yield Unexplained(model.__name__, error.msg)
+        return
+    except Exception as error:  # PynamoDB's, or the application's own ``when`` or ``amount``
+        yield Unexplained(model.__name__, " ".join(f"{type(error).__name__}: {error}".split()))
         return
     region, host = (getattr(model.Meta, name, None) for name in ("region", "host"))
     yield Explained(model.__name__, "create", create, region, host)

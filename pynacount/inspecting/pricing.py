@@ -32,9 +32,10 @@ def price(relation: CountedIn, variables: Mapping[str, Any], example: Item | Non
             child = relation.owner.from_raw_data(dict((yield from _whole(relation, example))))
             child._stored_item = None  # as if it were new
         plan = child.plan_save()
-    except (PynacountError, ValueError) as error:
-        said = error.msg if isinstance(error, PynacountError) else str(error)
-        return Price(model, None, 0, example is not None, said)
+    except PynacountError as error:
+        return Price(model, None, 0, example is not None, error.msg)
+    except Exception as error:  # PynamoDB's, or the application's own ``when`` or ``amount``
+        return Price(model, None, 0, example is not None, f"{type(error).__name__}: {error}")
     stored = {}
     for write in plan.writes:
         item = yield from read_item(write.key)
