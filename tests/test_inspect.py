@@ -277,6 +277,15 @@ def test_the_price_of_a_first_child_goes_by_its_key() -> None:
 # -- what a person sees
 
 
+def test_the_documentation_shows_what_is_printed() -> None:
+    Post(post_id="a91f", body="Out of the blue", created_at=1700000000).save()
+    for number, user in enumerate(("1b3d", "7c20", "f00d")):
+        Post.ref(post_id="a91f").likes.add(user_id=user, liked_at=1700000100 + number)
+    page = (ROOT / "docs/howto/inspect.md").read_text()
+    shown = page.partition("$ pynacount inspect app.models:Post post_id=a91f -n 2\n")[2].partition("```")[0]
+    assert run("social:Post", "post_id=a91f", "-n", "2").output.replace("table Town", "table Social") == shown
+
+
 def test_80_columns_ascii_and_no_colour() -> None:
     liked_post(22, body="a long body " * 20)
     done = run("social:Post", "post_id=a91f")
@@ -290,7 +299,7 @@ def test_80_columns_ascii_and_no_colour() -> None:
         ["Post.like_tally", "22", "22", "0", "ok"]
     ]
     assert "  user_id=user00  +1  likedAt=1700000000" in lines
-    assert "  ... and more than these 20; --all shows all, -n N the first N" in lines
+    assert "  ... and more; --all shows all, -n N the first N" in lines
     assert lines[-1] == "No drift."
 
 

@@ -89,7 +89,7 @@ class Printer:
     @show.register
     def _(self, part: FamilyEnd) -> None:
         if part.more:
-            self._line(Text(f"{INDENT}... and more than these {part.shown}; --all shows all, -n N the first N", "dim"))
+            self._line(Text(f"{INDENT}... and more; --all shows all, -n N the first N", "dim"))
         elif not part.shown:
             self._line(Text(f"{INDENT}none", "dim"))
         if part.strays:
@@ -102,6 +102,7 @@ class Printer:
 
     @show.register
     def _(self, part: Price) -> None:
+        self._line(Text())
         self._wrapped(price_of(part), "")
 
     @show.register
