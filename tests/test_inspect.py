@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner, Result
+from pynamodb.exceptions import QueryError
 
 import social
 from pynacount.amounts import Amount
 from pynacount.commands import group
+from pynacount.commands.trouble import in_one_line
 from pynacount.connections import connection_for
+from pynacount.errors import CounterContention, TargetError
 from pynacount.inspecting import inspect
 from pynacount.inspecting.parts import Parent, Standing
 from pynacount.inspecting.standings import MOST_LOOKS, standing
@@ -371,6 +375,37 @@ def test_missing_settings_are_told_in_one_line_with_the_way_out(
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("pynacount inspect: ")
     assert said in done.stderr
+
+
+def refused(code: str) -> QueryError:
+    """An error of the service, as PynamoDB and the library wrap it."""
+    answer: Any = {"Error": {"Code": code, "Message": "No."}}
+    return QueryError("Post.like_tally: it was refused.", ClientError(answer, "Query"))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (refused("AccessDeniedException"), "it was refused; allow it to these credentials"),
+        (refused("ExpiredTokenException"), "the session has expired; log in again"),
+        (refused("UnrecognizedClientException"), "set AWS_PROFILE, or AWS_ACCESS_KEY_ID"),
+        (CounterContention("late", EndpointConnectionError(endpoint_url="x")), "late; check AWS_ENDPOINT_URL_DYNAMODB"),
+        (TargetError("first\nsecond"), "first second"),
+    ],
+)
+def test_each_trouble_has_its_way_out_in_one_line(error: Exception, said: str) -> None:
+    assert said in in_one_line(error)
+    assert "\n" not in in_one_line(error)
+
+
+def test_aws_region_is_taken_where_the_application_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-north-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    run("nowhere:Post", "post_id=1")
+    assert os.environ["AWS_DEFAULT_REGION"] == "us-east-1"
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    run("nowhere:Post", "post_id=1")
+    assert os.environ["AWS_DEFAULT_REGION"] == "eu-north-1"
 
 
 def test_a_table_that_is_not_there_is_told_in_one_line(engine: Engine) -> None:

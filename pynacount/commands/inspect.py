@@ -13,7 +13,7 @@ from pynacount.inspecting import inspect as inspected
 from pynacount.inspecting.looking import FIRST
 from pynacount.inspecting.parts import Summary
 from pynacount.inspecting.printing import Printer
-from pynacount.inspecting.texts import encoded, record
+from pynacount.inspecting.records import encoded, record
 from pynacount.targets import key_variables, one_model
 
 WIDTH = 80
