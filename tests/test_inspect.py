@@ -163,6 +163,7 @@ def test_drift_exits_1_and_is_looked_at_twice() -> None:
     assert (tally["verdict"], tally["tally"], tally["count"], tally["drift"], tally["looks"]) == ("DRIFT", 2, 3, -1, 2)
     assert found["summary"][0]["drifted"] == ["Post.like_tally"]
     assert not found["summary"][0]["clean"]
+    assert "Post.like_tally.repair(Post.ref(post_id='a91f'))" in shown("social:Post", "post_id=a91f")
 
 
 def test_a_missing_parent_exits_1_and_its_orphans_are_shown() -> None:

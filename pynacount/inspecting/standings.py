@@ -56,15 +56,10 @@ def read_standing(tally: Tally, item: Item | None) -> Standing:
         attr_name=tally.attr_name,
         state=_state(tally, item),
         tally=0 if _state(tally, item) == "zero" else _number(stored),
-        was=_number(item.get(was_name(tally))) if item else None,
+        was=_number(item.get(tally.was_name)) if item else None,
         pending=_number(item.get(tally.pending_name)) if item else None,
         count=None,
     )
-
-
-def was_name(tally: Tally) -> str:
-    """The attribute that keeps the old value while the tally is repaired."""
-    return f"{tally.attr_name}Was"
 
 
 def _state(tally: Tally, item: Item | None) -> State:
@@ -75,7 +70,7 @@ def _state(tally: Tally, item: Item | None) -> State:
         return "present" if "N" in stored else "unreadable"
     if tally.closed_name in item:
         return "closed"
-    if was_name(tally) in item:
+    if tally.was_name in item:
         return "repairing"
     return "zero" if tally.missing == "zero" else "unseeded"
 

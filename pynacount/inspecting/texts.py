@@ -42,7 +42,9 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
             f"its children come and go: no two of {standing.looks} looks were alike; look again when it is quiet"
         )
     elif standing.drift and standing.looks > 1:
-        found.append(f"the same in the last two of {standing.looks} looks")
+        found.append(
+            f"the same in the last two of {standing.looks} looks; {standing.counter}.repair({ref}) counts anew"
+        )
     return [note for note in [*found, standing.problem] if note]
 
 
