@@ -20,7 +20,8 @@ OnDelete: TypeAlias = Literal["restrict", "cascade", "leave"]
 class Tally:
     """A counter's declaration, compiled: the number ``attr_name`` on the items of one model.
 
-    ``label`` is how messages speak of it (``Post.like_tally``), ``settle`` is in seconds.
+    ``label`` is how messages speak of it (``Post.like_tally``), ``settle`` is in seconds;
+    ``closes``: whether its parents can be closed, by a cascade of this counter or of another one on the same item.
     """
 
     label: str
@@ -31,6 +32,7 @@ class Tally:
     lazy_seed_limit: int
     settle: float
     revision: str | None
+    closes: bool
     target: str
     sources: Callable[[], tuple[Source, ...]]
 

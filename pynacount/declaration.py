@@ -52,6 +52,7 @@ class Counting:
         self.plain_names = frozenset(
             a.attr_name for a in attributes.values() if a.attr_name not in key_names | tally_names
         )
+        self.required_names = frozenset(a.attr_name for a in attributes.values() if not a.null) & self.plain_names
         self.read_attributes: frozenset[str] = frozenset()
         self.sets_by_name = {counted_set.name: counted_set for counted_set in self.sets}
         self._checked_sets = False
@@ -215,7 +216,7 @@ class Counting:
         """The key of an instance or of a ref of this model."""
         if isinstance(ref, self.model):
             return self.key_of_instance(ref)
-        if isinstance(ref, Ref) and (issubclass(ref._model, self.model) or ref._item_key.table == self.schema.table):
+        if isinstance(ref, Ref) and (issubclass(ref._model, self.model) or ref._model._counting.has_items_of(self)):
             return ref._item_key
         raise TypeError(f"{ref!r} is no {self.model.__name__} and no {self.model.__name__}.ref(...)")
 

@@ -223,6 +223,7 @@ class CounterField(Attribute[int]):
                 lazy_seed_limit=self.lazy_seed_limit,
                 settle=self.settle,
                 revision=self.revision,
+                closes=any(c.on_delete == "cascade" for c in self.owner._counting.counters.values()),
                 target=f"{module}:{self.label}",
                 sources=self.sources,
             )

@@ -164,9 +164,9 @@ def unseed(pk: str, *names: str) -> None:
 
 
 @contextmanager
-def before(operation: str, act: Callable[[], Any]) -> Iterator[None]:
+def before(operation: str, act: Callable[[], Any], meta: Any = Meta) -> Iterator[None]:
     """Somebody else acts at the last moment: just before the library's next request of this kind is sent."""
-    events = connection_for(Meta).client.meta.events
+    events = connection_for(meta).client.meta.events
     event = f"before-call.dynamodb.{operation}"
     waiting = [act]
 

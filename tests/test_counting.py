@@ -27,6 +27,7 @@ from pynacount.errors import (
     NotCounted,
     ParentMissing,
     ParentNotEmpty,
+    PynacountError,
     UncountedWrite,
 )
 from pynacount.testing import create_tables, record_requests
@@ -277,6 +278,54 @@ class TestContributions:
         assert numbers()[2] == total
         product().reviews.discard(number=1)
         assert numbers() == (0, 0, 0)
+
+    @pytest.mark.real_engine  # moto rounds
+    def test_a_sum_that_no_number_can_hold_is_refused_and_writes_nothing(self) -> None:
+        product().reviews.add(number=1, stars=10**37)
+        before = items()
+        with pytest.raises(PynacountError, match="38 digits"):
+            product().reviews.add(number=2, stars=0.1)
+        assert items() == before
+
+    def test_a_review_read_in_part_counts_as_the_whole_does(self) -> None:
+        product().reviews.add(number=1, stars=3, hidden=True, author_id="ada")
+
+        def part() -> Any:
+            (found,) = Review.query("PRODUCT#p", Review.sk.startswith("REVIEW#"), attributes_to_get=["PK", "SK"])
+            return found
+
+        review = part()
+        review.stars = 5
+        review.save()
+        assert numbers() == (1, 0, 5)
+        review = part()
+        review.author_id = "bob"
+        review.save()
+        assert (User.get(user_id="ada").given_tally, User.get(user_id="bob").given_tally) == (0, 1)
+        part().delete()
+        assert numbers() == (0, 0, 0)
+
+    def test_a_review_found_by_an_index_is_edited_from_how_it_is(self) -> None:
+        product().reviews.add(number=1, stars=3, author_id="ada")
+        (review,) = Review.by_author.query("ada")
+        review.author_id, review.stars = "bob", 1
+        review.save()
+        assert numbers() == (1, 1, 1)
+        (review,) = Review.by_author.query("bob")
+        review.delete()
+        assert numbers() == (0, 0, 0)
+
+    def test_a_review_from_before_its_attributes_counts_by_their_defaults(self) -> None:
+        put("PRODUCT#p", "REVIEW#7", stars={"NULL": True})
+        unseed("PRODUCT#p", "reviewTally", "count", "star-sum")
+        assert product().reviews.add(number=8)
+        assert Product.star_tally.seed(product()) == 0
+        assert numbers() == (2, 2, 0)
+        old = Review.get(product_id="p", number=7)
+        for hidden, stars, shown in ((True, None, (2, 1, 0)), (True, 4, (2, 1, 4)), (False, 4, (2, 2, 4))):
+            old.hidden, old.stars = hidden, stars
+            old.save()
+            assert numbers() == shown
 
     def test_an_edit_of_what_is_not_counted_touches_no_parent(self, sent: Sent) -> None:
         product().reviews.add(number=1, stars=3)
@@ -596,6 +645,31 @@ class TestBadInput:
             if bad != "x" * 2000 and not (bad is None and call is not Post.ref):
                 with pytest.raises(KeyTemplateError, match="post_id"):
                     call(post_id=bad)
+        assert sent == []
+
+    def test_a_key_that_is_not_whole_reaches_no_item(self, sent: Sent) -> None:
+        keys = Like("POST#a91f")
+        for call in (
+            lambda: Like(post_id="a91f"),
+            lambda: Like(user_id="u"),
+            Like().save,
+            keys.save,
+            keys.delete,
+            keys.plan_save,
+            keys.plan_delete,
+            keys.refresh,
+            lambda: keys.update([Like.liked_at.set(1)]),
+            post().likes.add,
+            post().likes.discard,
+            post().likes.remove,
+            post().likes.contains,
+            lambda: Like.get(post_id="a91f"),
+            lambda: Like.ref(post_id="a91f"),
+        ):
+            with pytest.raises(KeyTemplateError, match=r"the key .*(needs|does not follow)"):
+                call()
+        with pytest.raises(KeyTemplateError, match="contradict each other"):
+            Like("POST#a91f", post_id="b", user_id="u")
         assert sent == []
 
     @pytest.mark.parametrize("bad", ["1", 1.0, True, None, "one"])

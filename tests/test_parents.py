@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from pynamodb.attributes import NumberAttribute
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.connection import Connection
-from pynamodb.exceptions import DeleteError, PutError, UpdateError
+from pynamodb.exceptions import DeleteError, PutError, PynamoDBException, UpdateError
 from pynamodb.expressions.operand import Path
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.transactions import TransactWrite
 
-from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 from pynacount.connections import connection_for
 from pynacount.errors import CounterTypeError, OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
 from pynacount.testing import Fault, FaultInjector, record_requests
@@ -561,6 +563,205 @@ class TestCascade:
         assert items("SHELF#") == {}
 
 
+class Country(CountedModel):
+    class Meta:
+        table_name = "Land"
+
+    pk = KeyAttribute("COUNTRY#{country_id}", hash_key=True)
+    sk = KeyAttribute("META", range_key=True)
+    street_tally = CounterField(settle=0)
+    house_tally = CounterField(settle=0)
+
+
+class City(CountedModel):
+    """Takes its streets along, which take their houses; but not while it has guests."""
+
+    class Meta:
+        table_name = "Land"
+
+    pk = KeyAttribute("CITY#{city_id}", hash_key=True)
+    sk = KeyAttribute("META", range_key=True)
+    name = UnicodeAttribute(null=True)
+    version = VersionAttribute()
+    street_tally = CounterField(on_delete="cascade", settle=0)
+    guest_tally = CounterField(settle=0)
+
+
+class Street(CountedModel):
+    class Meta:
+        table_name = "Land"
+
+    pk = KeyAttribute("CITY#{city_id}", hash_key=True)
+    sk = KeyAttribute("STREET#{street_id}", range_key=True)
+    country_id = UnicodeAttribute(null=True)
+    house_tally = CounterField(on_delete="cascade", settle=0)
+    city = CountedIn(City.street_tally)
+    country = CountedIn(Country.street_tally)
+
+
+class House(CountedModel):
+    class Meta:
+        table_name = "Land"
+
+    pk = KeyAttribute("CITY#{city_id}", hash_key=True)
+    sk = KeyAttribute("HOUSE#{street_id}#{number:int}", range_key=True)
+    country_id = UnicodeAttribute(null=True)
+    street = CountedIn(Street.house_tally)
+    country = CountedIn(Country.house_tally)
+
+
+class Guest(CountedModel):
+    class Meta:
+        table_name = "Land"
+
+    pk = KeyAttribute("CITY#{city_id}", hash_key=True)
+    sk = KeyAttribute("GUEST#{name}", range_key=True)
+    city = CountedIn(City.guest_tally)
+
+
+class TestDeepCascade:
+    """Children that count elsewhere too, and have children of their own."""
+
+    @pytest.fixture(autouse=True)
+    def land(self, social: None, tables: Callable[..., None]) -> None:
+        tables(Country, City, Street, House, Guest)
+        Country(country_id="x").save()
+        Country(country_id="y").save()
+        self.build()
+
+    def build(self) -> None:
+        City(city_id="c").save()
+        for street, country in (("a", "x"), ("b", "y")):
+            Street(city_id="c", street_id=street, country_id=country).save()
+            for house in range(2):
+                House(city_id="c", street_id=street, number=house, country_id=country).save()
+
+    def delete(self) -> None:
+        City(city_id="c").delete(add_version_condition=False)
+
+    def left(self) -> set[tuple[str, str]]:
+        stored = raw().scan(TableName="Land", ConsistentRead=True)["Items"]
+        return {(one["pk"]["S"], one["sk"]["S"]) for one in stored if not one["pk"]["S"].startswith("COUNTRY#")}
+
+    def countries(self) -> list[tuple[Any, Any]]:
+        return [(c.street_tally, c.house_tally) for c in (Country.get(country_id=name) for name in ("x", "y"))]
+
+    def test_all_go_and_are_taken_out_wherever_they_counted(self) -> None:
+        assert self.countries() == [(1, 2), (1, 2)]
+        City.get(city_id="c").delete()
+        assert (self.left(), self.countries()) == (set(), [(0, 0), (0, 0)])
+
+    def test_it_can_be_interrupted_anywhere_and_called_again(self) -> None:
+        interrupted = 0
+        for step in range(100):
+            with FaultInjector(connection_for(City.Meta).client) as injector:
+                injector.next(*[None] * step)
+                injector.next_error("AccessDeniedException", "no")
+                try:
+                    self.delete()
+                except PynamoDBException as error:
+                    assert "AccessDenied" in str(error)
+                    interrupted += 1
+                else:
+                    break
+        assert interrupted > 5
+        assert (self.left(), self.countries()) == (set(), [(0, 0), (0, 0)])
+
+    @pytest.mark.parametrize("fault", [Fault.LOST_RESPONSE, Fault.CONFLICT])
+    @pytest.mark.parametrize("step", range(0, 16, 3))
+    def test_a_fault_on_the_way_changes_nothing(self, step: int, fault: Fault) -> None:
+        with FaultInjector(connection_for(City.Meta).client) as injector:
+            injector.next(*[None] * step, fault)
+            self.delete()
+        assert (self.left(), self.countries()) == (set(), [(0, 0), (0, 0)])
+
+    def test_a_child_that_must_go_first_stops_it_before_it_begins(self) -> None:
+        Guest(city_id="c", name="ann").save()
+        with pytest.raises(ParentNotEmpty, match=r"City\.guest_tally is 1"):
+            self.delete()
+        assert City.get(city_id="c").street_tally == 2
+        assert self.countries() == [(1, 2), (1, 2)]
+
+    def test_a_child_that_would_forbid_it_cannot_come_in_the_midst_of_it(self) -> None:
+        def come() -> None:
+            with suppress(ParentMissing):
+                Guest(city_id="c", name="ann").save()
+
+        with before("Query", come, City.Meta), suppress(ParentNotEmpty):
+            self.delete()
+        guests = len([sk for _, sk in self.left() if sk.startswith("GUEST#")])
+        if not self.left() - {("CITY#c", "GUEST#ann")}:
+            City(city_id="c").save()
+        assert City.get(city_id="c").guest_tally == guests
+
+    def test_a_stale_one_closes_nothing(self) -> None:
+        stale, city = (City.get(city_id="c") for _ in range(2))
+        city.name = "new"
+        city.save()
+        with pytest.raises(DeleteError, match="its version moved on"):
+            stale.delete()
+        assert City.get(city_id="c").street_tally == 2
+
+
+class Shop(CountedModel):
+    class Meta:
+        table_name = "Shops"
+
+    pk = KeyAttribute("SHOP#{shop_id}", hash_key=True)
+    order_tally = CounterField(on_delete="cascade", settle=0)
+    orders: CountedSet[Any] = CountedSet("Order", tally="order_tally")
+
+
+class ByShop(GlobalSecondaryIndex[Any]):
+    class Meta:
+        index_name = "by-shop"
+        projection = KeysOnlyProjection()
+
+    shop_id = UnicodeAttribute(hash_key=True)
+
+
+class Order(CountedModel):
+    """Lies in a partition of its own, and is found by an index of keys alone."""
+
+    class Meta:
+        table_name = "Orders"
+
+    pk = KeyAttribute("ORDER#{order_id}", hash_key=True)
+    shop_id = UnicodeAttribute(null=True)
+    note = UnicodeAttribute(null=True)
+    by_shop = ByShop()
+    shop = CountedIn(Shop.order_tally, index="by-shop")
+
+
+class TestCascadeByIndex:
+    def test_it_takes_the_children_that_the_index_finds_and_no_others(self, tables: Callable[..., None]) -> None:
+        tables(Shop, Order)
+        for name in ("s", "t"):
+            Shop(shop_id=name).save()
+        for order in ("0", "1", "2", "3"):
+            Order(order_id=order, shop_id="s").save()
+        moved = Order.get(order_id="3")
+        moved.shop_id = "t"
+        moved.save()
+        shop = Shop.get(shop_id="s")
+        assert (shop.order_tally, shop.orders.recount()) == (3, 3)
+        shop.delete()
+        assert [order.order_id for order in Order.scan()] == ["3"]
+        assert Shop.get(shop_id="t").order_tally == 1
+
+    def test_what_an_index_shows_in_part_can_be_edited_and_deleted(self, tables: Callable[..., None]) -> None:
+        tables(Shop, Order)
+        Shop(shop_id="s").save()
+        for order in ("0", "1"):
+            Order(order_id=order, shop_id="s", note="kept").save()
+        one, other = Order.by_shop.query("s")
+        one.shop_id = None
+        one.save()
+        assert Order.get(one.pk).note == "kept"
+        other.delete()
+        assert Shop.get(shop_id="s").order_tally == 0
+
+
 class TestLeave:
     def test_the_children_stay_and_are_counted_when_the_parent_comes_again(self) -> None:
         for pin in ("1", "2"):
@@ -674,6 +875,18 @@ class TestPynamoDB:
     def test_a_part_of_an_item_can_be_read(self) -> None:
         post = Post.get("POST#a91f", "META", attributes_to_get=["PK", "SK", "likeTally"])
         assert (post.like_tally, post.body) == (0, None)
+
+    def test_an_edit_of_a_part_leaves_the_rest(self) -> None:
+        part = Post.get("POST#a91f", "META", attributes_to_get=["PK", "SK"])
+        like("u")
+        part.body = "new"
+        part.save()
+        assert item("POST#a91f", "META") == {
+            "likeTally": {"N": "1"},
+            "body": {"S": "new"},
+            "authorId": {"S": "ada"},
+            "createdAt": {"N": "1"},
+        }
 
     def test_an_unseeded_tally_reads_as_none(self) -> None:
         unseed("POST#a91f", "likeTally")

@@ -518,7 +518,6 @@ class TestTrouble:
             Post.like_tally.seed(old())
         assert items() == {}
 
-    @pytest.mark.xfail(strict=True, reason="the seed on the way of delete() raises ParentMissing")
     def test_a_delete_that_finds_its_parent_gone_while_it_seeds_is_done(self) -> None:
         legacy("POST", 0)
         with between_count_and_write(
@@ -857,7 +856,6 @@ class TestReading:
             with pytest.raises(CounterTypeError, match="POST#old"):
                 read(old())
 
-    @pytest.mark.xfail(strict=True, reason="any ref to an item of the table will do, whatever its model")
     @pytest.mark.parametrize("verb", ["value", "seed", "repair"])
     def test_the_ref_of_another_model_is_refused_before_anything_is_sent(self, verb: str, sent: Sent) -> None:
         put("PRODUCT#p", "META", likeTally={"N": "4"})

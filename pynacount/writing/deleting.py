@@ -66,8 +66,9 @@ def _close(closing: Discard) -> Protocol[None]:
     cascades = [tally for tally in tallies if tally.on_delete == "cascade"]
     restricts = [tally for tally in tallies if tally.on_delete == "restrict"]
     key = closing.key
-    actions: list[Action] = [Set(tally.closed_name, {"BOOL": True}) for tally in cascades]
-    actions += [Remove(tally.attr_name) for tally in cascades]
+    closed = [*cascades, *restricts]  # those too that are empty, so that they stay so
+    actions: list[Action] = [Set(tally.closed_name, {"BOOL": True}) for tally in closed]
+    actions += [Remove(tally.attr_name) for tally in closed]
     guards: tuple[Guard, ...] = (
         Exists(key.names[0]),
         *(Same(tally.attr_name, ZERO, or_absent=tally.missing == "zero") for tally in restricts),

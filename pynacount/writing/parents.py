@@ -54,7 +54,7 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
         block.unseeded.add(key)
         fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
         fences += [Add(tally.pending_name, 1) for tally in tallies]
-        open_: list[Guard] = [Absent(tally.closed_name) for tally in tallies if tally.on_delete == "cascade"]
+        open_: list[Guard] = [Absent(tally.closed_name) for tally in tallies if tally.closes]
         return Update(key, tuple(fences), (Claim((Exists(key.names[0]), *open_), claim_by),))
     guards: list[Guard] = []
     adds: list[Action] = []
@@ -86,7 +86,7 @@ def parent_guards(tally: Tally) -> tuple[Guard, ...]:
     """What a counted write asks of the parent: that its tally is exact, or (``missing="zero"``) that it exists."""
     if tally.missing != "zero":
         return (Exists(tally.attr_name),)
-    if tally.on_delete == "cascade":
+    if tally.closes:
         return (Exists(tally.hash_name), Absent(tally.closed_name))
     return (Exists(tally.hash_name),)
 
@@ -94,4 +94,4 @@ def parent_guards(tally: Tally) -> tuple[Guard, ...]:
 def deferred_guards(tally: Tally) -> tuple[Guard, ...]:
     """What an uncounted write under ``missing="defer"`` asks: that the parent is there, and still has no tally."""
     guards = (Exists(tally.hash_name), Absent(tally.attr_name))
-    return (*guards, Absent(tally.closed_name)) if tally.on_delete == "cascade" else guards
+    return (*guards, Absent(tally.closed_name)) if tally.closes else guards

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pynacount.contributions import Contribution, by_parent
+from pynacount.errors import ParentMissing
 from pynacount.items import read_item
 from pynacount.plan import Plan, Write, build
 from pynacount.steps import Protocol, Refusal, Send
@@ -47,7 +48,10 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
             needs = yield from read_refusal(plan, answer, known, intents)
             if needs is None:
                 break  # planned anew
-            yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
+            try:
+                yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
+            except ParentMissing:
+                continue  # it went meanwhile: the refusal of the same plan says what that means
 
 
 def plan_of(intents: Sequence[Intent], known: Known | None = None, reads: tuple[int, ...] = ()) -> Plan:

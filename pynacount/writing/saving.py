@@ -130,7 +130,9 @@ class Save(ModelIntent):
 
     def _changes(self, stored: Item) -> dict[str, Any]:
         loaded = type(self.instance).from_raw_data(stored).serialize(null_check=False)
-        now: Item = self.instance.serialize(null_check=True)
+        now: Item = self.instance.serialize(null_check=False)
+        if any(name in stored and name not in now for name in self.counting.required_names):
+            self.instance.serialize(null_check=True)  # PynamoDB's own error; what was not read is not missed
         for name in self.schema.names:
             if not same_value(loaded.get(name), now.get(name)):
                 raise KeyTemplateError(
