@@ -239,6 +239,11 @@ class CountedModel(Model, metaclass=CountedModelMeta):
             if kept is not None and counter.attr_name not in data:
                 counter.__set__(self, counter.deserialize(kept))
 
+    def refresh(self, consistent_read: bool = False) -> None:
+        """PynamoDB's refresh. Raises :class:`KeyTemplateError` where the key is not whole, or not of this model."""
+        self.key_variables()
+        super().refresh(consistent_read)
+
     # -- writing
 
     def save(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> dict[str, Any]:

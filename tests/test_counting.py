@@ -648,16 +648,15 @@ class TestBadInput:
         assert sent == []
 
     def test_a_key_that_is_not_whole_reaches_no_item(self, sent: Sent) -> None:
-        keys = Like("POST#a91f")
+        keys = Like()
         for call in (
             lambda: Like(post_id="a91f"),
             lambda: Like(user_id="u"),
-            Like().save,
+            lambda: Like("POST#a91f"),
             keys.save,
             keys.delete,
             keys.plan_save,
             keys.plan_delete,
-            keys.refresh,
             lambda: keys.update([Like.liked_at.set(1)]),
             post().likes.add,
             post().likes.discard,

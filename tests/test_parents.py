@@ -910,3 +910,34 @@ def test_a_lost_answer_to_a_delete_is_told_as_unknown_and_can_be_asked_again(mon
         Post(post_id="a91f").delete()
     Post(post_id="a91f").delete()
     assert raw().scan(TableName="Town")["Count"] == 3
+
+
+@pytest.mark.parametrize("circle", ["a", "ab", "abc"])
+def test_a_cascade_over_a_circle_comes_to_an_end(circle: str, tables: Callable[..., None]) -> None:
+    class ByUp(GlobalSecondaryIndex[Any]):
+        class Meta:
+            index_name = "by-up"
+            projection = KeysOnlyProjection()
+
+        up = UnicodeAttribute(hash_key=True)
+
+    class Node(CountedModel):
+        class Meta:
+            table_name = "Nodes"
+
+        pk = KeyAttribute("NODE#{node_id}", hash_key=True)
+        up = UnicodeAttribute(null=True)
+        by_up = ByUp()
+        tally = CounterField(on_delete="cascade", settle=0)
+        parent = CountedIn(tally, node_id="up", index="by-up")
+
+    tables(Node)
+    for name in circle:
+        Node(node_id=name).save()
+    for name, up in zip(circle, circle[1:] + circle[0], strict=True):
+        node = Node.get(node_id=name)
+        node.up = up
+        node.save()
+    assert [node.tally for node in Node.scan()] == [1] * len(circle)
+    Node.get(node_id="a").delete()
+    assert list(Node.scan()) == []

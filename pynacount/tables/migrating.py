@@ -7,6 +7,7 @@ itself, as ``seed(ref)`` does.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -94,21 +95,17 @@ def migrate(
     :raises StateError: for a state file of another pass.
     """
     track = tracking if tracking is not None else Tracking()
+    budget = itertools.repeat(None) if limit is None else iter([None] * limit)
     for one in passes(counters, by_query=by == "query"):
         total = segments or workers
         numbers = range(total) if segment is None else range(segment, segment + 1)
         identity = {"table": one.table, "counters": sorted(one.labels), "segments": total, "by": by}
         kept = State(state, identity)
         paces = Pace(rcu_per_second), Pace(wcu_per_second)
-        run = _Run(one, kept, total, paces, track)
+        run = _Run(one, kept, total, paces, track, budget)
         track.segments += len(numbers)
         try:
-            for seeded in run.outcomes(numbers, min(workers, len(numbers))):
-                yield seeded
-                if limit is not None and seeded.status == "seeded":
-                    limit -= 1
-                    if limit <= 0:
-                        return
+            yield from run.outcomes(numbers, min(workers, len(numbers)))
         finally:
             run.stop()
             kept.close()
@@ -126,7 +123,16 @@ def seed_found(found: Found, *, by_query: bool = False) -> Protocol[Amount]:
 class _Run:
     """The threads of one pass."""
 
-    def __init__(self, one: TablePass, state: State, segments: int, paces: tuple[Pace, Pace], track: Tracking) -> None:
+    def __init__(
+        self,
+        one: TablePass,
+        state: State,
+        segments: int,
+        paces: tuple[Pace, Pace],
+        track: Tracking,
+        budget: Iterator[None],
+    ) -> None:
+        self._budget = budget
         self._pass, self._state, self._segments, self._track = one, state, segments, track
         self._reads, self._writes = paces
         self._stopping = threading.Event()
@@ -204,9 +210,10 @@ class _Run:
                 self._track.items += len(answer["Items"])
                 self._track.read_units += units
             for one in found:
+                if not self._stopping.is_set():
+                    self._seed(one)
                 if self._stopping.is_set():
                     return  # the page is read again
-                self._seed(one)
             position = Position(start or None, groups.saved() if start else None, not start)
             self._state.save(number, position)
             self._reads.spend(units)
@@ -221,6 +228,10 @@ class _Run:
             with self._lock:
                 self._track.present += 1
             return
+        with self._lock:
+            if next(self._budget, "spent") == "spent":
+                self._stopping.set()
+                return
         self._out.put(self._outcome(found, self._driver(f"{tally.label} of {key}")))
         with self._lock:
             self._track.write_units += 1

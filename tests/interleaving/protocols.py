@@ -8,7 +8,10 @@ from typing import Any
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
-from pynacount.steps import Protocol
+from pynacount.steps import Protocol, Refusal, Send
+from pynacount.tables.groups import Found, Groups
+from pynacount.tables.migrating import seed_found
+from pynacount.tables.passes import passes
 from pynacount.tallies.repairing import repair, repair_by_revision
 from pynacount.tallies.seeding import seed
 from pynacount.writing.blocks import Uncounted, uncounted_block
@@ -197,6 +200,35 @@ def repairs(counter: CounterField, ref: CountedModel) -> Actor:
 def repairs_by_revision(counter: CounterField, ref: CountedModel) -> Actor:
     """Repair one parent by its revision."""
     return lambda: repair_by_revision(counter.tally, counter.owner._counting.key_of(ref))
+
+
+def passes_over(counter: CounterField, partition: str) -> Actor:
+    """Seed a partition's parent as a pass over the table does. A query stands for the pages of the scan."""
+
+    def protocol() -> Protocol[Any]:
+        (one,) = passes([counter])
+        groups = Groups(one.names, one.locals)
+        request: dict[str, Any] = {
+            "TableName": TABLE,
+            "ConsistentRead": True,
+            "KeyConditionExpression": "PK = :pk",
+            "ExpressionAttributeValues": {":pk": {"S": partition}},
+        }
+        found: list[Found] = []
+        start: Any = None
+        while True:
+            answer = yield Send("Query", {**request, "ExclusiveStartKey": start} if start else request)
+            assert not isinstance(answer, Refusal)
+            found += groups.take(answer["Items"])
+            start = answer.get("LastEvaluatedKey")
+            if not start:
+                break
+        for parent in (*found, *groups.finish()):
+            if counter.attr_name not in parent.item:
+                return (yield from seed_found(parent))
+        return None
+
+    return protocol
 
 
 def several(*makes: Callable[[], Any]) -> Actor:

@@ -367,6 +367,8 @@ ERRORS: tuple[type[errors.PynacountError], ...] = (
     errors.ParentMissing,
     errors.ParentNotEmpty,
     errors.PlanError,
+    errors.StateError,
+    errors.TargetError,
     errors.UncountedWrite,
 )
 
