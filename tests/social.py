@@ -130,7 +130,8 @@ def raw() -> Any:
 
 def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
     """The table, by its keys; only the partitions that begin with ``prefix``."""
-    found = raw().scan(TableName="Town", ConsistentRead=True)["Items"]
+    pages = raw().get_paginator("scan").paginate(TableName="Town", ConsistentRead=True)
+    found = [item for page in pages for item in page["Items"]]
     return {(item["PK"]["S"], item["SK"]["S"]): item for item in found if item["PK"]["S"].startswith(prefix)}
 
 

@@ -8,6 +8,7 @@ import pynacount
 from pynacount.commands.demo import demo
 from pynacount.commands.explain import explain
 from pynacount.commands.inspect import inspect
+from pynacount.commands.migrate import migrate_command
 from pynacount.commands.trouble import Group
 
 
@@ -24,3 +25,4 @@ def group() -> None:
 group.add_command(demo)
 group.add_command(explain)
 group.add_command(inspect)
+group.add_command(migrate_command)

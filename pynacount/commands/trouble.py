@@ -22,14 +22,14 @@ from botocore.exceptions import (
 )
 from pynamodb.exceptions import PynamoDBException
 
-from pynacount.errors import DeclarationError, KeyTemplateError, TargetError
+from pynacount.errors import DeclarationError, KeyTemplateError, StateError, TargetError
 
 FAILED = 1
 """Exit status: something was wrong, or went wrong."""
 USAGE = 2
 """Exit status: the command cannot be run as it was called."""
 
-_USAGE = (TargetError, KeyTemplateError, DeclarationError, ProfileNotFound)
+_USAGE = (TargetError, KeyTemplateError, DeclarationError, StateError, ProfileNotFound)
 _CREDENTIALS = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _ENDPOINT = "check AWS_ENDPOINT_URL_DYNAMODB, AWS_REGION and the model's Meta.host, and that it runs"
 _WAYS_OUT: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -32,15 +32,15 @@ PATIENCE = 3600.0
 """Seconds without any answer after which a pass gives up: a table may be throttled for long."""
 DEFAULT_WORKERS = 4
 
-Status = Literal["seeded", "closed", "gone", "failed"]
+Status = Literal["seeded", "planned", "closed", "gone", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
     """What became of one parent that had no tally.
 
-    ``closed``: a cascade that was interrupted has begun to delete it; ``gone``: it was deleted meanwhile; ``failed``:
-    it is left without a tally, for the reason that ``message`` says.
+    ``planned``: it would be seeded, but for ``dry_run``. ``closed``: a cascade that was interrupted has begun to delete
+    it; ``gone``: it was deleted meanwhile; ``failed``: it is left without a tally, and ``message`` says why.
     """
 
     counter: str
@@ -76,7 +76,8 @@ def migrate(
     wcu_per_second: float | None = None,
     limit: int | None = None,
     tracking: Tracking | None = None,
-) -> Iterator[Seeded]:
+    dry_run: bool = False,
+) -> Generator[Seeded, None, None]:
     """Seed every parent that has no tally; gives what became of each. Those that have one are passed over.
 
     Exact while people go on liking, and safe to run by several at once, and again. Closing the iterator stops it
@@ -91,6 +92,7 @@ def migrate(
     :param rcu_per_second: most read units a second; likewise ``wcu_per_second`` for write units.
     :param limit: most parents to be seeded.
     :param tracking: is filled in while it runs.
+    :param dry_run: write nothing. A parent that would be counted by a query has None for its tally then.
     :raises DeclarationError: for counters that cannot be seeded by a pass.
     :raises StateError: for a state file of another pass.
     """
@@ -100,9 +102,9 @@ def migrate(
         total = segments or workers
         numbers = range(total) if segment is None else range(segment, segment + 1)
         identity = {"table": one.table, "counters": sorted(one.labels), "segments": total, "by": by}
-        kept = State(state, identity)
+        kept = State(None if dry_run else state, identity)
         paces = Pace(rcu_per_second), Pace(wcu_per_second)
-        run = _Run(one, kept, total, paces, track, budget)
+        run = _Run(one, kept, total, paces, track, budget, dry_run)
         track.segments += len(numbers)
         try:
             yield from run.outcomes(numbers, min(workers, len(numbers)))
@@ -131,8 +133,10 @@ class _Run:
         paces: tuple[Pace, Pace],
         track: Tracking,
         budget: Iterator[None],
+        dry_run: bool,
     ) -> None:
         self._budget = budget
+        self._dry_run = dry_run
         self._pass, self._state, self._segments, self._track = one, state, segments, track
         self._reads, self._writes = paces
         self._stopping = threading.Event()
@@ -232,15 +236,23 @@ class _Run:
             if next(self._budget, "spent") == "spent":
                 self._stopping.set()
                 return
-        self._out.put(self._outcome(found, self._driver(f"{tally.label} of {key}")))
-        with self._lock:
-            self._track.write_units += 1
-        self._writes.spend(1)
+        outcome = self._outcome(found, self._driver(f"{tally.label} of {key}"))
+        self._out.put(outcome)
+        if outcome.status in ("seeded", "planned"):
+            with self._lock:
+                self._track.write_units += 1
+        if outcome.status == "seeded":
+            self._writes.spend(1)
 
     def _outcome(self, found: Found, driver: Driver) -> Seeded:
         tally, key, item = found.tally, found.key, found.item
         if found.trouble:
             return Seeded(tally.label, key, "failed", message=found.trouble)
+        if self._dry_run and tally.closed_name in item:
+            return Seeded(tally.label, key, "closed", message="a cascade has begun to delete it; call delete() again")
+        if self._dry_run:
+            queried = tally in self._pass.queried or tally.pending_name in item
+            return Seeded(tally.label, key, "planned", None if queried else found.counted)
         try:
             number = driver.run(seed_found(found, by_query=tally in self._pass.queried))
             return Seeded(tally.label, key, "seeded", number)

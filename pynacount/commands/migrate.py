@@ -1,0 +1,213 @@
+"""``pynacount migrate``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pynacount.commands.trouble import FAILED, USAGE
+from pynacount.tables import Seeded, Tracking, migrate
+from pynacount.tables.migrating import DEFAULT_WORKERS
+from pynacount.tables.prices import READ_PRICE, WRITE_PRICE, Prices
+from pynacount.targets import resolve
+
+PLAIN_EVERY = 5.0
+"""Seconds between two lines of progress where nobody watches a terminal."""
+
+
+@click.command("migrate", short_help="Seed every parent of a live table.")
+@click.argument("target")
+@click.option("--by", type=click.Choice(["scan", "query"]), default="scan", show_default=True, help="How to count.")
+@click.option("--workers", type=click.IntRange(1, 64), default=DEFAULT_WORKERS, show_default=True, help="Threads.")
+@click.option("--segments", type=click.IntRange(1, 1_000_000), help="Of the parallel scan.  [default: the workers]")
+@click.option("--segment", "part", metavar="I/N", help="Read the I-th of N segments alone, to share a table.")
+@click.option("--state", type=click.Path(dir_okay=False), help="A file to go on from, after an interruption.")
+@click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second.")
+@click.option("--wcu-per-second", type=click.FloatRange(0, min_open=True), help="Most write units a second.")
+@click.option("--limit", type=click.IntRange(1), help="Most parents to seed.")
+@click.option("--dry-run", is_flag=True, help="Read and count, and write nothing.")
+@click.option("--read-price", type=float, default=READ_PRICE, show_default=True, help="Dollars a million read units.")
+@click.option(
+    "--write-price", type=float, default=WRITE_PRICE, show_default=True, help="Dollars a million write units."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before it starts.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last a summary.")
+def migrate_command(
+    target: str,
+    by: Literal["scan", "query"],
+    workers: int,
+    segments: int | None,
+    part: str | None,
+    state: str | None,
+    rcu_per_second: float | None,
+    wcu_per_second: float | None,
+    limit: int | None,
+    dry_run: bool,
+    read_price: float,
+    write_price: float,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Give every parent that has no tally the right one, while people go on.
+
+    TARGET is module, module:Model or module:Model.counter:
+
+    \b
+      pynacount migrate app.models:Post --state seeding.db
+
+    The table is read once. Parents that have a tally are passed over, so it
+    can be run again at any time, and by several at once. Stopped by Ctrl-C, or
+    killed, it goes on where it was if it has a --state.
+
+    Exit status: 0 all parents have their tallies; 1 some could not be seeded;
+    2 the command could not be run as it was called.
+    """
+    counters = resolve(target)
+    total, segment = (segments, None) if part is None else _part(part, segments)
+    labels = ", ".join(counter.label for counter in counters)
+    if not (yes or dry_run or as_json) and sys.stdin.isatty():
+        click.confirm(f"Seed {labels} in the table {_tables(counters)}?", abort=True)
+    report = Report(Prices(read_price, write_price), dry_run)
+    outcomes = migrate(
+        counters,
+        by=by,
+        workers=workers,
+        segments=total,
+        segment=segment,
+        state=state,
+        rcu_per_second=rcu_per_second,
+        wcu_per_second=wcu_per_second,
+        limit=limit,
+        tracking=report.tracking,
+        dry_run=dry_run,
+    )
+    console = Console(highlight=False, emoji=False, stderr=as_json)
+    try:
+        with closing(outcomes), Live(console=console, transient=True, auto_refresh=False) as live:
+            for seeded in outcomes:
+                report.take(seeded)
+                if as_json:
+                    click.echo(json.dumps(_record(seeded), default=str))
+                elif seeded.status not in ("seeded", "planned"):
+                    live.console.print(Text(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}"))
+                _progress(report, live, console, quiet=as_json)
+    except KeyboardInterrupt:
+        again = f" --state {state}" if state else ", with --state to go on where it stopped"
+        click.echo(f"pynacount migrate: stopped between two parents; call it again{again}", err=True)
+        sys.exit(FAILED)
+    if as_json:
+        click.echo(json.dumps({"kind": "summary", **report.summary()}, default=str))
+    else:
+        for line in report.lines():
+            click.echo(line)
+    sys.exit(FAILED if report.statuses["failed"] else 0)
+
+
+@dataclass(slots=True)
+class Report:
+    """What happened so far."""
+
+    prices: Prices
+    dry_run: bool
+    tracking: Tracking = field(default_factory=Tracking)
+    statuses: Counter[str] = field(default_factory=Counter)
+    counted: Any = 0
+    began: float = field(default_factory=time.monotonic)
+    told: float = field(default_factory=time.monotonic)
+
+    def take(self, seeded: Seeded) -> None:
+        """One more parent."""
+        self.statuses[seeded.status] += 1
+        self.counted += seeded.tally or 0
+
+    def summary(self) -> dict[str, Any]:
+        """The whole as data."""
+        track, seconds = self.tracking, time.monotonic() - self.began
+        return {
+            **{status: self.statuses[status] for status in ("seeded", "planned", "closed", "gone", "failed")},
+            "present": track.present,
+            "counted": self.counted,
+            "items": track.items,
+            "pages": track.pages,
+            "read_units": track.read_units,
+            "write_units": track.write_units,
+            "dollars": round(self.prices.dollars(track.read_units, track.write_units), 6),
+            "seconds": round(seconds, 3),
+            "retries": dict(track.retries),
+        }
+
+    def lines(self) -> list[str]:
+        """The whole for a person."""
+        found, track = self.summary(), self.tracking
+        did = "would be seeded" if self.dry_run else "seeded"
+        done = found["planned"] if self.dry_run else found["seeded"]
+        lines = [f"{done:,} parents {did}, counting {found['counted']:,}; {found['present']:,} had their tally already"]
+        if self.statuses["closed"] or self.statuses["gone"]:
+            lines.append(f"{found['closed']:,} are being deleted, {found['gone']:,} were deleted meanwhile")
+        if self.statuses["failed"]:
+            lines.append(f"{found['failed']:,} could not be seeded, and are left without a tally")
+        lines.append(
+            f"{found['items']:,} items read in {found['seconds']:.1f} s; {track.read_units:,.0f} read and "
+            f"{track.write_units:,.0f} write units, about ${found['dollars']:.2f} on demand"
+        )
+        if track.retries:
+            lines.append("tried again after " + ", ".join(f"{met} ({n})" for met, n in sorted(track.retries.items())))
+        return lines
+
+    def line(self) -> str:
+        """Where it stands."""
+        track, seconds = self.tracking, max(time.monotonic() - self.began, 0.001)
+        done = sum(self.statuses.values())
+        slowed = f", tried again {sum(track.retries.values())} times" if track.retries else ""
+        return (
+            f"{done:,} parents, {track.items:,} items ({track.items / seconds:,.0f} a second), "
+            f"{track.read_units:,.0f} read units, segments {track.segments_done}/{track.segments}{slowed}"
+        )
+
+
+def _progress(report: Report, live: Live, console: Console, *, quiet: bool) -> None:
+    if console.is_terminal:
+        live.update(Text(report.line()), refresh=True)
+    elif not quiet and time.monotonic() - report.told > PLAIN_EVERY:
+        report.told = time.monotonic()
+        click.echo(report.line())
+
+
+def _part(part: str, segments: int | None) -> tuple[int, int]:
+    """``2/8`` as eight segments, of which the one numbered 1 from 0 is read."""
+    number, slash, total = part.partition("/")
+    if not slash or not number.isdecimal() or not total.isdecimal() or not 1 <= int(number) <= int(total):
+        _wrong(f"--segment {part!r}: write I/N with I from 1 to N, as in 2/8")
+    if segments is not None and segments != int(total):
+        _wrong(f"--segment {part} and --segments {segments} contradict each other; leave --segments out")
+    return int(total), int(number) - 1
+
+
+def _wrong(message: str) -> None:
+    click.echo(f"pynacount migrate: {message}", err=True)
+    sys.exit(USAGE)
+
+
+def _tables(counters: tuple[Any, ...]) -> str:
+    return ", ".join(dict.fromkeys(counter.owner._counting.table for counter in counters))
+
+
+def _record(seeded: Seeded) -> dict[str, Any]:
+    return {
+        "kind": "parent",
+        "counter": seeded.counter,
+        "key": {name: value for name, (_, value) in zip(seeded.key.names, seeded.key.values, strict=True)},
+        "status": seeded.status,
+        "tally": seeded.tally,
+        **({"message": seeded.message} if seeded.message else {}),
+    }
