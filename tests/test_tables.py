@@ -6,9 +6,9 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -254,20 +254,24 @@ def test_killed_at_random_moments_it_ends_exact_and_reads_little_twice(tables: T
         path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
         return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
+    def read() -> int:
+        return len(pages.read_text().split()) if pages.exists() else 0
+
     dice, kills = random.Random(7), 0
-    for _ in range(5):
-        child = start(300)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(1.2 + dice.random())
+    for _ in range(3):
+        before, child = read(), start(50)  # a page costs 250 units: it is held up for seconds behind each
+        while read() == before and child.poll() is None:
+            time.sleep(0.01)
+        time.sleep(dice.random() / 2)
         kills += child.poll() is None
         child.kill()
         child.wait()
-    assert kills >= 3
+    assert kills >= 2
     assert start(1e9).wait(60) == 0
     assert tallies() == {post: str(many) for post, many in likes.items()}
     undisturbed = Tracking()
     list(migrate([Post.like_tally], workers=2, tracking=undisturbed))
-    assert len(pages.read_text().split()) <= undisturbed.pages + 2 * kills  # one a segment for each kill
+    assert read() <= undisturbed.pages + 2 * kills  # one a segment for each kill
 
 
 class TestWhatCannotBeSeeded:
