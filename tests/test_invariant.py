@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import Context
 from decimal import Decimal
 from typing import Any
 
@@ -895,7 +896,7 @@ class InterruptedPrograms(Programs):
         def interrupt(request: Any, **_: Any) -> None:
             if left and not left[0]:
                 left.clear()
-                happens()
+                Context().run(happens)  # somebody else is not in our uncounted() block
             elif left:
                 left[0] -= 1
 
