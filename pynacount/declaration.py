@@ -14,7 +14,7 @@ from pynamodb.models import MetaModel
 from pynacount.amounts import plus
 from pynacount.commit import Driver
 from pynacount.connections import check_deadline, connection_for, deadline_of
-from pynacount.contributions import MARKS, NOTHING, Contribution, Tally
+from pynacount.contributions import NOTHING, Contribution, Tally
 from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
 from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
@@ -120,7 +120,7 @@ class Counting:
             if counting is None or counting.table is None or counting.table != self.table:
                 continue
             theirs = {relation.name: _terms(relation) for relation in counting.relations}
-            if ours != theirs and counting._hash is not None and _same_keys(base, self.model):
+            if ours != theirs and counting._hash is not None and counting.keys == self.keys:
                 raise DeclarationError(
                     f"{self.model.__name__} counts otherwise than {base.__name__}, whose keys it has: an item of the "
                     f"one could be taken for one of the other. Give it keys of its own, or both one CountedIn with "
@@ -144,8 +144,7 @@ class Counting:
                     f"counter an attr_name of its own"
                 )
         for counter in self.counters.values():
-            own = [counter.attr_name + mark for mark in MARKS]
-            for name in own if counter.revision is None else [*own, counter.revision]:
+            for name in counter.own_names:
                 if (clash := seen.get(name)) is not None:
                     raise DeclarationError(
                         f"{model}.{clash} is stored as {name!r}, which {counter.label} keeps for itself; give it "
@@ -168,7 +167,7 @@ class Counting:
 
     def has_items_of(self, other: Counting) -> bool:
         """Whether the other model's items are this one's: the same table, the same keys."""
-        return self.table == other.table and _same_keys(self.model, other.model)
+        return self.table == other.table and self.keys == other.keys
 
     # -- keys
 
@@ -204,6 +203,11 @@ class Counting:
     def parts(self) -> tuple[KeyPart, ...]:
         """Both keys."""
         return tuple(part for part in (self._hash, self._range) if part is not None)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, str | None], ...]:
+        """What tells this model's keys from those of others in its table."""
+        return tuple(part.identity for part in self.parts)
 
     @cached_property
     def constant_range(self) -> str | None:
@@ -295,7 +299,7 @@ class Counting:
             for other in list(_models)
             if not issubclass(other, self.model)
             and not issubclass(self.model, other)
-            and not _same_keys(other, self.model)
+            and other._counting.keys != self.keys
         )
 
     # -- running protocols
@@ -317,13 +321,19 @@ class Counting:
 
     def children(self, relation: CountedIn, key: ItemKey) -> Iterator[Any]:
         """The children of one parent, page by page."""
-        start: dict[str, Any] | None = None
-        while True:
-            page = self.driver(relation.label).run(child_page(relation, key, start))
+        for page in self.child_pages(relation, key):
             for item in page["Items"]:
                 child = relation.child(item, key)
                 if child is not None:
                     yield child
+
+    def child_pages(self, relation: CountedIn, key: ItemKey, limit: int | None = None) -> Iterator[Any]:
+        """The pages of raw items among which the children of one parent are; ``limit`` items a page at the most."""
+        driver = self.driver(relation.label)
+        start: dict[str, Any] | None = None
+        while True:
+            page = driver.run(child_page(relation, key, start, limit))
+            yield page
             start = page.get("LastEvaluatedKey")
             if not start:
                 return
@@ -347,12 +357,8 @@ def child_page(
     return answer
 
 
-def _exists(key: ItemKey) -> Protocol[bool]:
-    return (yield from read_item(key)) is not None
-
-
 def _recount(tally: Tally, key: ItemKey) -> Protocol[Any]:
-    if not (yield from _exists(key)):
+    if (yield from read_item(key)) is None:
         raise ParentMissing(missing(tally.label, key))
     return (yield from count(tally, key))
 
@@ -402,11 +408,3 @@ def _may_meet(one: KeyPart | None, other: KeyPart | None) -> bool:
         for part in (one, other)
     )
     return first.startswith(second) or second.startswith(first)
-
-
-def _same_keys(one: Any, other: Any) -> bool:
-    texts = [
-        [(part.attr_name, part.template.text if part.template else None) for part in model._counting.parts]
-        for model in (one, other)
-    ]
-    return texts[0] == texts[1]

@@ -12,7 +12,7 @@ from pynamodb.constants import NUMBER
 from typing_extensions import Self
 
 from pynacount.amounts import Amount, stored_amount
-from pynacount.contributions import Missing, OnDelete, Source, Tally
+from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
 from pynacount.tallies.reading import read_tallies, read_tally
@@ -201,6 +201,12 @@ class CounterField(Attribute[int]):
     def is_counted(self) -> bool:
         """Whether children are counted in it; else it is a plain counter."""
         return self.in_a_set or bool(self.counted_relations)
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The attributes on the parent, beside the tally, that are the library's to write."""
+        marks = tuple(self.attr_name + mark for mark in MARKS)
+        return marks if self.revision is None else (*marks, self.revision)
 
     def way_out(self) -> str:
         """What to do instead of writing the number."""

@@ -139,15 +139,8 @@ class CountedIn:
         self._check_place()
         self._check_expiry()
         same_hash = self._same_template(schema.hash, self.parent_schema.hash)
-        constant_range = self.parent_schema.range is None or not self.parent_schema.range.variables
-        self._fixed: tuple[Any, tuple[Any, ...]] | None = None
-        if same_hash and constant_range:
-            rest = (
-                ()
-                if self.parent_schema.range is None
-                else (self.parent_schema.range.typed(self.parent_schema.range.value({})),)
-            )
-            self._fixed = (schema.hash.name, rest)
+        rest = self.parent_schema.fixed_range
+        self._fixed = (schema.hash.name, rest) if same_hash and rest is not None else None
 
     def _same_template(self, ours: Any, theirs: Any) -> bool:
         return (
@@ -291,13 +284,8 @@ class CountedIn:
 
     def place(self) -> tuple[Any, ...]:
         """Two relations with one place have the same children: a model and its subclass over the same keys."""
-        ours = self.child_schema
-        parts = tuple(
-            (part.attr_name, part.template.text if part.template is not None else None)
-            for part in (ours.hash, ours.range)
-            if part is not None
-        )
-        return (ours.table, parts, tuple(self.from_child.items()), self.index)
+        counting = self.owner._counting
+        return (counting.table, counting.keys, tuple(self.from_child.items()), self.index)
 
     def source(self) -> Source:
         """How the children are counted for a seed or an audit."""
@@ -340,18 +328,24 @@ class CountedIn:
         Raises :class:`CounterTypeError` for a child that cannot be read.
         """
         try:
+            if not issubclass(self._kind_of(item), self.owner):
+                return None  # another kind of the same family
             child = self.owner.from_raw_data(dict(item))
             child.key_variables()
         except KeyTemplateError:
             return None  # it only begins like one of ours
         except (TypeError, ValueError) as error:
-            if self.owner._discriminator and "annot instantiate" in str(error):
-                return None  # another kind of the same family
             shown = " ".join(f"{name}={next(iter(item[name].values()))!r}" for name in self.child_schema.names)
             raise CounterTypeError(f"{self.label}: the child {shown} cannot be read: {error}") from error
-        if not isinstance(child, self.owner):
-            return None
         return child if self.parent_key(child) == parent else None
+
+    def _kind_of(self, item: Mapping[str, Any]) -> Any:
+        """The class that a raw item says it is of; the child's own where it says nothing."""
+        if not self.owner._discriminator:
+            return self.owner
+        attribute = self.owner.get_attributes()[self.owner._discriminator]
+        value = item.get(attribute.attr_name)
+        return self.owner if value is None else attribute.deserialize(attribute.get_value(value))
 
     def query(self, parent: ItemKey, *, count_only: bool, whole_items: bool = False) -> dict[str, Any] | None:
         """The query that finds the parent's children; None where only a scan could."""
@@ -530,15 +524,14 @@ class BoundSet(Generic[C]):
 
     def remove(self, **values: Any) -> None:
         """As :meth:`discard`, but raises :class:`NotCounted` for a child that was not there."""
-        child = self._child(self._only_key(values))
-        relation = self._set.relation
-        self._follow(child._discard(None if relation.is_told_by_key else (relation, self._key())))
+        self._only_key(values)
+        self._follow(self._child(values)._discard(self._of()))
 
     def contains(self, **values: Any) -> bool:
         """Whether the child is there, by one consistent ``GetItem``."""
-        child = self._child(self._only_key(values))
-        relation = self._set.relation
-        return bool(child._counting.contains(child, None if relation.is_told_by_key else (relation, self._key())))
+        self._only_key(values)
+        child = self._child(values)
+        return bool(child._counting.contains(child, self._of()))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(
@@ -576,14 +569,18 @@ class BoundSet(Generic[C]):
         key: ItemKey = self._set.owner._counting.key_of(self._parent)
         return key
 
-    def _only_key(self, values: dict[str, Any]) -> dict[str, Any]:
+    def _of(self) -> tuple[CountedIn, ItemKey] | None:
+        """Whose child it must turn out to be, once it was read; None where its key says so already."""
+        relation = self._set.relation
+        return None if relation.is_told_by_key else (relation, self._key())
+
+    def _only_key(self, values: dict[str, Any]) -> None:
         variables = self._set.relation.child_schema.variables
         if strange := [name for name in values if name not in variables]:
             raise KeyTemplateError(
                 f"{self._set.label}: {', '.join(strange)} is not part of a child's key, which alone tells the child; "
                 f"give {', '.join(self._own_variables())}"
             )
-        return values
 
     def _child(self, values: dict[str, Any]) -> Any:
         relation = self._set.relation

@@ -33,6 +33,11 @@ class KeyPart:
         variables = (name,) if template is None else template.names
         return cls(name, attribute, template, max_bytes, f"{model}.{name}", attribute.attr_name, variables)
 
+    @property
+    def identity(self) -> tuple[str, str | None]:
+        """What two models share whose items have the same keys: the attribute's name in the table, the template."""
+        return self.attr_name, None if self.template is None else self.template.text
+
     def value(self, variables: Mapping[str, Any]) -> Any:
         """The value of the key attribute, as the model holds it."""
         if self.template is not None:
@@ -111,6 +116,13 @@ class KeySchema:
     def guard_name(self) -> str:
         """The key attribute whose presence says that the item exists: the sort key where there is one."""
         return self.names[-1]
+
+    @property
+    def fixed_range(self) -> tuple[tuple[str, Any], ...] | None:
+        """The sort key's typed value where all items have the same; empty without a sort key; None where it varies."""
+        if self.range is None:
+            return ()
+        return None if self.range.variables else (self.range.typed(self.range.value({})),)
 
     def key(self, variables: Mapping[str, Any]) -> ItemKey:
         """The key of the item that these variables name."""

@@ -180,8 +180,7 @@ def _of_module(module: ModuleType) -> tuple[CounterField, ...]:
 
 def _place(counter: CounterField) -> tuple[Any, ...]:
     counting = counter.owner._counting
-    keys = tuple((part.attr_name, part.template.text if part.template is not None else None) for part in counting.parts)
-    return counting.table, keys, counter.attr_name
+    return counting.table, counting.keys, counter.attr_name
 
 
 def _model(module: ModuleType, name: str) -> type[CountedModel]:

@@ -181,3 +181,22 @@ def before(operation: str, act: Callable[[], Any], meta: Any = Meta) -> Iterator
     finally:
         events.unregister(event, happen)
     assert not waiting, f"no {operation} was sent"
+
+
+@contextmanager
+def right_before(text: bytes, happens: Callable[[], Any], meta: Any = Meta) -> Iterator[None]:
+    """Let something happen once, right before the first request that has this in its body is sent."""
+    done: list[bool] = []
+
+    def interrupt(request: Any, **_: Any) -> None:
+        if not done and text in request.body:
+            done.append(True)
+            happens()
+
+    events = connection_for(meta).client.meta.events
+    events.register_first("before-send.dynamodb", interrupt, "right-before")
+    try:
+        yield
+    finally:
+        events.unregister("before-send.dynamodb", interrupt, "right-before")
+    assert done

@@ -19,7 +19,23 @@ from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttr
 from pynacount.connections import connection_for
 from pynacount.errors import CounterTypeError, OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Board, Like, Meta, Pin, Post, Product, before, item, items, number, put, raw, unseed
+from social import (
+    ALL,
+    Album,
+    Board,
+    Like,
+    Meta,
+    Pin,
+    Post,
+    Product,
+    before,
+    item,
+    items,
+    number,
+    put,
+    raw,
+    unseed,
+)
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -693,6 +709,13 @@ class TestDeepCascade:
         if not self.left() - {("CITY#c", "GUEST#ann")}:
             City(city_id="c").save()
         assert City.get(city_id="c").guest_tally == guests
+
+    def test_one_that_goes_while_it_is_counted_on_the_way_is_deleted_already(self) -> None:
+        key = {"pk": {"S": "CITY#c"}, "sk": {"S": "META"}}
+        raw().update_item(TableName="Land", Key=key, UpdateExpression="REMOVE guest_tally")
+        with before("Query", lambda: raw().delete_item(TableName="Land", Key=key), City.Meta):
+            self.delete()
+        assert ("CITY#c", "META") not in self.left()
 
     def test_a_stale_one_closes_nothing(self) -> None:
         stale, city = (City.get(city_id="c") for _ in range(2))

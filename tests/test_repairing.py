@@ -19,7 +19,7 @@ from pynacount.errors import (
 )
 from pynacount.tallies.repairing import Repair
 from pynacount.testing import FaultInjector, record_requests
-from social import ALL, Album, Like, Meta, Post, item, items, number, put, unseed
+from social import ALL, Album, Like, Meta, Post, item, items, number, put, right_before, unseed
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -193,21 +193,10 @@ class TestRevision:
         assert [operation for operation, _ in sent] == ["GetItem", "Query", "UpdateItem"]
         assert item("POLL#p", "META") == {"voteTally": {"N": "1"}}
 
-    def test_a_vote_between_the_count_and_the_write_is_counted_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_vote_between_the_count_and_the_write_is_counted_again(self) -> None:
         poll = self.fill(9)
-        voted = []
-
-        def vote(request: Any, **_: Any) -> None:
-            if not voted and b"SET voteTally" in request.body:
-                voted.append(True)
-                poll.votes.add(user_id="new")
-
-        client = connection_for(Poll.Meta).client
-        client.meta.events.register_first("before-send.dynamodb.UpdateItem", vote, "race")
-        try:
+        with right_before(b"SET voteTally", lambda: poll.votes.add(user_id="new")):
             assert Poll.vote_tally.repair(poll) == Repair(was=10, now=2, by="revision")
-        finally:
-            client.meta.events.unregister("before-send.dynamodb.UpdateItem", vote, "race")
 
     def test_a_poll_that_never_rests_is_left_as_it_is_and_the_fence_is_named(self) -> None:
         poll = self.fill(9)

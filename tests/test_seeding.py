@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
 
@@ -25,7 +25,23 @@ from pynacount import (
 from pynacount.connections import connection_for
 from pynacount.errors import AlreadyCounted, CounterNotSeeded, CounterTypeError, ParentMissing
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Like, Meta, Post, Product, Review, User, item, items, number, put, raw, unseed
+from social import (
+    ALL,
+    Album,
+    Like,
+    Meta,
+    Post,
+    Product,
+    Review,
+    User,
+    item,
+    items,
+    number,
+    put,
+    raw,
+    right_before,
+    unseed,
+)
 
 Sent = list[tuple[str, dict[str, Any]]]
 
@@ -218,25 +234,6 @@ def early() -> Any:
 
 def operations(sent: Sent) -> list[str]:
     return [operation for operation, _ in sent]
-
-
-@contextmanager
-def right_before(text: bytes, happens: Callable[[], Any]) -> Iterator[None]:
-    """Let something happen once, right before the first request that has this in its body is sent."""
-    done: list[bool] = []
-
-    def interrupt(request: Any, **_: Any) -> None:
-        if not done and text in request.body:
-            done.append(True)
-            happens()
-
-    events = connection_for(Meta).client.meta.events
-    events.register_first("before-send.dynamodb", interrupt, "right-before")
-    try:
-        yield
-    finally:
-        events.unregister("before-send.dynamodb", interrupt, "right-before")
-    assert done
 
 
 def between_count_and_write(happens: Callable[[], Any]) -> AbstractContextManager[None]:

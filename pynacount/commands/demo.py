@@ -7,13 +7,10 @@ from contextlib import closing
 
 import click
 from pynamodb.exceptions import PynamoDBException
-from rich.console import Console
 
+from pynacount.commands.terminal import terminal
 from pynacount.demo.printing import Printer
 from pynacount.demo.script import play
-
-WIDTH = 80
-"""Columns: the lines are laid out for this many, whatever the terminal has."""
 
 
 @click.command(short_help="Show likes that cannot be miscounted.")
@@ -29,9 +26,7 @@ def demo() -> None:
     this process. Exit status: 0 if every number and every answer was right,
     else 1.
     """
-    console = Console(highlight=False, emoji=False)
-    console.width = min(console.width, WIDTH)
-    printer = Printer(console)
+    printer = Printer(terminal())
     try:
         with closing(play()) as parts:
             for part in parts:

@@ -6,8 +6,8 @@ import json
 import sys
 
 import click
-from rich.console import Console
 
+from pynacount.commands.terminal import terminal
 from pynacount.commands.trouble import FAILED
 from pynacount.inspecting import inspect as inspected
 from pynacount.inspecting.looking import FIRST
@@ -15,9 +15,6 @@ from pynacount.inspecting.parts import Summary
 from pynacount.inspecting.printing import Printer
 from pynacount.inspecting.records import encoded, record
 from pynacount.targets import key_variables, one_model
-
-WIDTH = 80
-"""Columns: the lines are laid out for this many, whatever the terminal has."""
 
 
 @click.command(short_help="Show a parent, its tally, its children.")
@@ -45,9 +42,7 @@ def inspect(target: str, key: tuple[str, ...], first: int, everything: bool, as_
     counters = one_model(target)
     model = counters[0].owner
     ref = model.ref(**key_variables(model, key))
-    console = Console(highlight=False, emoji=False)
-    console.width = min(console.width, WIDTH)
-    printer = Printer(console)
+    printer = Printer(terminal())
     for part in inspected(counters, ref, None if everything else first):
         if not as_json:
             printer.show(part)

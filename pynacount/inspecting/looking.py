@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from pynacount.declaration import child_page
 from pynacount.errors import CounterTypeError, DeclarationError
 from pynacount.fields import CounterField
 from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Standing, Summary
@@ -99,20 +99,10 @@ def _family(
 
 def _found(relation: CountedIn, key: ItemKey, wanted: int | None) -> Iterator[Item]:
     """The raw items among which the children are, page by page."""
-    driver = relation.owner._counting.driver(relation.label, renew=True)
     limit = MOST_A_PAGE if wanted is None else min(wanted, MOST_A_PAGE)
-    page = driver.run(child_page(relation, key, None, limit))
-    return _paged(relation, key, page, limit)
-
-
-def _paged(relation: CountedIn, key: ItemKey, page: dict[str, Any], limit: int) -> Iterator[Item]:
-    driver = relation.owner._counting.driver(relation.label, renew=True)
-    while True:
-        yield from page["Items"]
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
-        page = driver.run(child_page(relation, key, start, limit))
+    pages = relation.owner._counting.child_pages(relation, key, limit)
+    first = next(pages)  # what cannot be found is told before anything is shown
+    return (item for page in chain([first], pages) for item in page["Items"])
 
 
 def _child(relations: dict[str, CountedIn], item: Item, key: ItemKey) -> Child | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pynacount.amounts import Amount, stored_amount
 from pynacount.contributions import Tally
 from pynacount.errors import CounterNotSeeded, CounterTypeError
 from pynacount.inspecting.parts import Standing, State
-from pynacount.items import read_item
+from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.steps import Item, Protocol, Wait
 from pynacount.tallies.counting import count
@@ -50,14 +49,13 @@ def standing(tally: Tally, key: ItemKey) -> Protocol[Standing]:
 
 def read_standing(tally: Tally, item: Item | None) -> Standing:
     """What the parent's item says of one tally; no count yet."""
-    stored = None if item is None else item.get(tally.attr_name)
     return Standing(
         counter=tally.label,
         attr_name=tally.attr_name,
         state=_state(tally, item),
-        tally=0 if _state(tally, item) == "zero" else _number(stored),
-        was=_number(item.get(tally.was_name)) if item else None,
-        pending=_number(item.get(tally.pending_name)) if item else None,
+        tally=0 if _state(tally, item) == "zero" else number(item, tally.attr_name),
+        was=number(item, tally.was_name),
+        pending=number(item, tally.pending_name),
         count=None,
     )
 
@@ -73,7 +71,3 @@ def _state(tally: Tally, item: Item | None) -> State:
     if tally.was_name in item:
         return "repairing"
     return "zero" if tally.missing == "zero" else "unseeded"
-
-
-def _number(value: dict[str, str] | None) -> Amount | None:
-    return stored_amount(value["N"]) if value is not None and "N" in value else None

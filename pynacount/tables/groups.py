@@ -62,13 +62,11 @@ class Groups:
         self._locals = locals_
         self._current: str | None = None
         self._open: list[_Open] = []
-        self.items = 0
 
     def take(self, items: Iterable[Item]) -> Iterator[Found]:
         """Count a page of items; gives the parents whose partition came to its end."""
         hash_name, range_name = self._hash, self._range
         for item in items:
-            self.items += 1
             partition = item[hash_name].get("S")
             if partition != self._current:
                 yield from self.finish()
@@ -111,7 +109,7 @@ class Groups:
 class _Open:
     """One counter of the running group."""
 
-    __slots__ = ("key", "local", "parent", "plain", "total", "trouble")
+    __slots__ = ("key", "local", "parent", "total", "trouble")
 
     def __init__(self, local: Local, key: ItemKey) -> None:
         self.local = local

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,7 +23,7 @@ from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.steps import Protocol
 from pynacount.tables.groups import Found, Groups
-from pynacount.tables.pages import Pace, consumed, raw_items, scan_page
+from pynacount.tables.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
 from pynacount.tables.passes import TablePass, passes
 from pynacount.tables.progress import Position, State
 from pynacount.tallies.seeding import seed, seed_counted
@@ -97,7 +97,7 @@ def migrate(
     :raises StateError: for a state file of another pass.
     """
     track = tracking if tracking is not None else Tracking()
-    budget = itertools.repeat(None) if limit is None else iter([None] * limit)
+    budget = itertools.repeat(None) if limit is None else itertools.repeat(None, limit)
     for one in passes(counters, by_query=by == "query"):
         total = segments or workers
         numbers = range(total) if segment is None else range(segment, segment + 1)
@@ -144,6 +144,7 @@ class _Run:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._connection = connection_for(one.model.Meta)
+        offer_raw_items(self._connection.client)
 
     def outcomes(self, numbers: Iterable[int], workers: int) -> Iterator[Seeded]:
         """Start, and give the outcomes as they come; raises what a worker met."""
@@ -186,8 +187,8 @@ class _Run:
         finally:
             self._out.put(None)
 
-    def _driver(self, about: str) -> Driver:
-        return Driver(self._connection, PATIENCE, lambda: about, renew=True, retrying=self._note_retry)
+    def _driver(self, about: Callable[[], str]) -> Driver:
+        return Driver(self._connection, PATIENCE, about, renew=True, retrying=self._note_retry)
 
     def _note_retry(self, met: str) -> None:
         with self._lock:
@@ -198,10 +199,10 @@ class _Run:
         groups = Groups(self._pass.names, self._pass.locals)
         if position.group is not None:
             groups.restore(position.group)
-        driver = self._driver(f"scan of {self._pass.table}")
+        driver = self._driver(lambda: f"scan of {self._pass.table}")
         start = position.start
         while not position.done:
-            with raw_items(self._connection.client):
+            with raw_items():
                 protocol = scan_page(self._pass.table, self._pass.attributes, number, self._segments, start)
                 answer = driver.run(protocol)
             units = consumed(answer)
@@ -236,7 +237,7 @@ class _Run:
             if next(self._budget, "spent") == "spent":
                 self._stopping.set()
                 return
-        outcome = self._outcome(found, self._driver(f"{tally.label} of {key}"))
+        outcome = self._outcome(found, self._driver(lambda: f"{tally.label} of {key}"))
         self._out.put(outcome)
         if outcome.status in ("seeded", "planned"):
             with self._lock:

@@ -75,14 +75,18 @@ def _keep_items_raw(response_dict: dict[str, Any], customized_response_dict: dic
     response_dict["body"] = json.dumps(body).encode()
 
 
+def offer_raw_items(client: BaseClient) -> None:
+    """Make :func:`raw_items` work on this client; once is enough."""
+    client.meta.events.register_first("before-parse.dynamodb.Scan", _keep_items_raw, _HANDLER)
+
+
 @contextmanager
-def raw_items(client: BaseClient) -> Iterator[None]:
+def raw_items() -> Iterator[None]:
     """Within the block this thread's scans give their items as JSON has them, which botocore passes on unparsed.
 
     Parsing each item by the service's model is what a scan costs the client. Only binary values differ: they stay in
     base64.
     """
-    client.meta.events.register_first("before-parse.dynamodb.Scan", _keep_items_raw, _HANDLER)
     _raw.wanted = True
     try:
         yield

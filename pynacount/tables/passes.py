@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,9 +122,7 @@ def _constant_sort(counter: CounterField) -> str | None:
 
 def _key_of_partition(counter: CounterField) -> Callable[[str], ItemKey | None]:
     schema = counter.owner._counting.schema
-    rest: tuple[tuple[str, Any], ...] = ()
-    if schema.range is not None:
-        rest = (schema.range.typed(schema.range.value({})),)
+    rest = schema.fixed_range or ()
     template = schema.hash.template
 
     def key(partition: str) -> ItemKey | None:
@@ -133,8 +131,3 @@ def _key_of_partition(counter: CounterField) -> Callable[[str], ItemKey | None]:
         return ItemKey(schema.table, schema.names, (("S", partition), *rest))
 
     return key
-
-
-def is_seeded(tally: Tally, item: Mapping[str, Any]) -> bool:
-    """Whether the tally is there."""
-    return tally.attr_name in item

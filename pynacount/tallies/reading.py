@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pynacount.amounts import Amount, stored_amount
+from pynacount.amounts import Amount
 from pynacount.contributions import Tally
 from pynacount.errors import ParentMissing
 from pynacount.expressions import Names
+from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 from pynacount.tallies.seeding import missing, stored
@@ -54,8 +55,8 @@ def read_tallies(
 
 def _shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
     value = stored(tally, key, item)
-    if value is None and (kept := item.get(tally.was_name, {}).get("N")) is not None:
-        return stored_amount(kept)
+    if value is None:
+        value = number(item, tally.was_name)
     return 0 if value is None and tally.missing == "zero" else value
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pynacount.amounts import Amount, stored_amount
+from pynacount.amounts import Amount
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
 from pynacount.errors import CounterContention, PynacountError
 from pynacount.expressions import Action, Add, Copy, Exists, Guard, Remove, Same, Set
+from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
@@ -43,8 +44,7 @@ def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     if isinstance(answer, Refusal) and answer.code != REFUSED:
         raise PynacountError(f"{tally.label} of the parent {key} could not be fenced: {answer.message}")
     item = yield from read(key, about=tally.label)
-    kept = item.get(tally.was_name)
-    was: Any = stored_amount(kept["N"]) if kept is not None and "N" in kept else None
+    was: Any = number(item, tally.was_name)
     now: Any = yield from seed(tally, key)  # an int, but for fractional amounts
     return Repair(was, now, "fence" if fenced or was is not None else "seed")
 

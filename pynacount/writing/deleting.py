@@ -20,9 +20,8 @@ from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
 from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Refusal, Wait
-from pynacount.tallies.seeding import seed
 from pynacount.writing.discarding import Discard, Gone
-from pynacount.writing.performing import discard_parent, perform
+from pynacount.writing.performing import perform, seed_on_the_way
 
 CHILDREN_A_PAGE = MAX_TRANSACTION_ITEMS - 1
 """Children deleted in one transaction; the last place is the check that the parent is still closed."""
@@ -42,9 +41,7 @@ def _delete(
     ]
     if not cascades:
         intent = Discard(instance, condition, add_version_condition, excluded=excluded)
-        if counting.is_child:
-            return (yield from perform([intent]))
-        return (yield from discard_parent(intent))
+        return (yield from perform([intent]))
     counting.check_sets()
     closing = Discard(instance, condition, add_version_condition, closing=True, excluded=excluded)
     yield from closing.read()
@@ -55,7 +52,7 @@ def _delete(
             for relation in counter.counted_relations:
                 yield from _delete_children(relation, counter.tally, closing.key, closed)
         final = Discard(instance, None, False, closing=True, excluded=excluded | closed)
-        return (yield from (perform([final]) if counting.is_child else discard_parent(final)))
+        return (yield from perform([final]))
     except Gone:
         return {}  # deleted already, or by another cascade that finished first
 
@@ -98,7 +95,7 @@ def _read_refusal(closing: Discard, guards: tuple[Guard, ...], item: Item) -> Pr
         if not isinstance(guard, Given) and not guard.holds(item):
             needs = closing.refused(guard, item)
             if needs is not None:
-                yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
+                yield from seed_on_the_way(needs)
             return
     given = next((guard for guard in guards if isinstance(guard, Given)), None)
     if given is not None:

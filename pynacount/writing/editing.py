@@ -12,7 +12,6 @@ from pynamodb.expressions.operand import Value
 from pynamodb.expressions.update import Action as PynamodbAction
 from pynamodb.expressions.update import RemoveAction, SetAction
 
-from pynacount.contributions import MARKS
 from pynacount.errors import CheckFailed, NotCounted, ParentMissing, UncountedWrite
 from pynacount.expressions import Action, Add, Given, GivenAction, Guard, Same, Set
 from pynacount.keys import ItemKey
@@ -42,8 +41,7 @@ class Edit(ModelIntent):
         name = action.values[0].path[0].partition("[")[0]  # type: ignore[attr-defined]
         model = type(self.instance)
         for field_ in self.counting.counters.values():
-            marks = [field_.attr_name + mark for mark in MARKS]
-            if (name == field_.attr_name and field_.is_counted) or name in (*marks, field_.revision):
+            if (name == field_.attr_name and field_.is_counted) or name in field_.own_names:
                 raise UncountedWrite(f"{field_.label} cannot be written by update(): {field_.way_out()}")
         if name in self.counting.read_attributes:
             raise UncountedWrite(

@@ -8,6 +8,7 @@ into one plan, and does what a refusal asks for: seed a parent, read an item aga
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pynacount.contributions import Contribution, by_parent
@@ -16,9 +17,8 @@ from pynacount.items import read_item
 from pynacount.plan import Plan, Write, build
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.tallies.seeding import seed
-from pynacount.writing.discarding import Discard, Gone
 from pynacount.writing.editing import Edit
-from pynacount.writing.intents import Intent
+from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, parent_write
 from pynacount.writing.refusals import read_refusal
 
@@ -48,10 +48,7 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
             needs = yield from read_refusal(plan, answer, known, intents)
             if needs is None:
                 break  # planned anew
-            try:
-                yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
-            except ParentMissing:
-                continue  # it went meanwhile: the refusal of the same plan says what that means
+            yield from seed_on_the_way(needs)
 
 
 def plan_of(intents: Sequence[Intent], known: Known | None = None, reads: tuple[int, ...] = ()) -> Plan:
@@ -78,9 +75,7 @@ def update(intent: Edit) -> Protocol[dict[str, Any]]:
     return {"Attributes": item} if item else {}
 
 
-def discard_parent(intent: Discard) -> Protocol[dict[str, Any]]:
-    """Delete a parent; one that is not there any more is deleted already, as PynamoDB's own delete has it."""
-    try:
-        return (yield from perform([intent]))
-    except Gone:
-        return {}
+def seed_on_the_way(needs: NeedsSeed) -> Protocol[None]:
+    """Seed what a writer met unseeded. A parent that went meanwhile is for the writer's next refusal to tell."""
+    with suppress(ParentMissing):
+        yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)
