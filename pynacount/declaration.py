@@ -24,8 +24,8 @@ from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.schema import KeyPart, KeySchema
 from pynacount.steps import Protocol, Refusal, Send
-from pynacount.tallies.counting import count
-from pynacount.tallies.seeding import missing
+from pynacount.protocols.counting import count
+from pynacount.protocols.seeding import missing
 
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
 

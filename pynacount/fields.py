@@ -15,9 +15,9 @@ from pynacount.amounts import Amount, stored_amount
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
-from pynacount.tallies.reading import read_tallies, read_tally
-from pynacount.tallies.repairing import Repair, repair, repair_by_revision
-from pynacount.tallies.seeding import seed
+from pynacount.protocols.reading import read_tallies, read_tally
+from pynacount.protocols.repairing import Repair, repair, repair_by_revision
+from pynacount.protocols.seeding import seed
 
 if TYPE_CHECKING:
     from pynacount.model import CountedModel

@@ -38,7 +38,7 @@ from pynacount.errors import (
     ParentMissing,
     ParentNotEmpty,
 )
-from pynacount.tallies.repairing import Repair
+from pynacount.protocols.repairing import Repair
 from pynacount.testing import Engine, Fault, FaultInjector, create_tables
 from social import (
     ALL,

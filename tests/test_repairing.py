@@ -17,7 +17,7 @@ from pynacount.errors import (
     ParentMissing,
     UncountedWrite,
 )
-from pynacount.tallies.repairing import Repair
+from pynacount.protocols.repairing import Repair
 from pynacount.testing import FaultInjector, record_requests
 from social import ALL, Album, Like, Meta, Post, item, items, number, put, right_before, unseed
 

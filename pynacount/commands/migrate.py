@@ -16,9 +16,9 @@ from rich.live import Live
 from rich.text import Text
 
 from pynacount.commands.trouble import FAILED, USAGE
-from pynacount.tables import Seeded, Tracking, migrate
-from pynacount.tables.migrating import DEFAULT_WORKERS
-from pynacount.tables.prices import READ_PRICE, WRITE_PRICE, Prices
+from pynacount.tallies import Seeded, Tracking, migrate
+from pynacount.tallies.migrating import DEFAULT_WORKERS
+from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
 from pynacount.targets import resolve
 
 PLAIN_EVERY = 5.0

@@ -10,7 +10,7 @@ from pynacount.inspecting.parts import Standing, State
 from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.steps import Item, Protocol, Wait
-from pynacount.tallies.counting import count
+from pynacount.protocols.counting import count
 
 MOST_LOOKS = 5
 """How often tally and count are read before it is said that they do not stand still."""

@@ -1,1 +1,8 @@
-"""Protocols on the tally of one parent: counting, seeding, reading, repairing."""
+"""All the tallies of a table that is live: seeding, auditing and repairing parent after parent.
+
+A Lambda, a step function or a notebook can drive it: what is here gives iterators of results.
+"""
+
+from pynacount.tallies.migrating import Seeded, Tracking, migrate
+
+__all__ = ["Seeded", "Tracking", "migrate"]

@@ -14,7 +14,7 @@ from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
 from pynacount.steps import Item, Protocol
-from pynacount.tallies.seeding import refuse_closed, wrong_type
+from pynacount.protocols.seeding import refuse_closed, wrong_type
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
 

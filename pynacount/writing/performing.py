@@ -16,7 +16,7 @@ from pynacount.errors import ParentMissing
 from pynacount.items import read_item
 from pynacount.plan import Plan, Write, build
 from pynacount.steps import Protocol, Refusal, Send
-from pynacount.tallies.seeding import seed
+from pynacount.protocols.seeding import seed
 from pynacount.writing.editing import Edit
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, parent_write

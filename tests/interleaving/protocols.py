@@ -9,11 +9,11 @@ from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttrib
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 from pynacount.steps import Protocol, Refusal, Send
-from pynacount.tables.groups import Found, Groups
-from pynacount.tables.migrating import seed_found
-from pynacount.tables.passes import passes
-from pynacount.tallies.repairing import repair, repair_by_revision
-from pynacount.tallies.seeding import seed
+from pynacount.tallies.groups import Found, Groups
+from pynacount.tallies.migrating import seed_found
+from pynacount.tallies.passes import passes
+from pynacount.protocols.repairing import repair, repair_by_revision
+from pynacount.protocols.seeding import seed
 from pynacount.writing.blocks import Uncounted, uncounted_block
 from pynacount.writing.deleting import delete
 from pynacount.writing.discarding import Discard

@@ -18,7 +18,7 @@ from pynacount.errors import (
     ParentMissing,
     ParentNotEmpty,
 )
-from pynacount.tallies.repairing import Repair
+from pynacount.protocols.repairing import Repair
 from pynacount.writing.discarding import Discard
 from pynacount.writing.saving import Save
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pynacount.keys import ItemKey
 from pynacount.steps import Protocol, Refusal, Send
-from pynacount.tallies.counting import count
+from pynacount.protocols.counting import count
 
 from .explorer import explore
 from .protocols import TABLE, Actor, Post, discards, saves

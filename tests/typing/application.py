@@ -32,7 +32,7 @@ from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
-from pynacount.tallies.repairing import Repair
+from pynacount.protocols.repairing import Repair
 from pynacount.transactions import Transaction
 from pynacount.writing.blocks import Uncounted
 

@@ -11,7 +11,7 @@ from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
-from pynacount.tallies.counting import count
+from pynacount.protocols.counting import count
 
 AWAIT_REPAIR = 0.1
 """Seconds between two looks at a parent that somebody else repairs."""

@@ -11,7 +11,7 @@ from pynacount.expressions import Names
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
-from pynacount.tallies.seeding import missing, stored
+from pynacount.protocols.seeding import missing, stored
 
 BATCH_GET_LIMIT = 100
 """Most keys of one ``BatchGetItem`` (AWS: its API reference)."""

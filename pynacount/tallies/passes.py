@@ -11,7 +11,7 @@ from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.relations import CountedIn
-from pynacount.tables.groups import Local, LocalSource
+from pynacount.tallies.groups import Local, LocalSource
 
 
 @dataclass(frozen=True, slots=True)

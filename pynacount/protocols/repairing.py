@@ -19,8 +19,8 @@ from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
-from pynacount.tallies.counting import count
-from pynacount.tallies.seeding import read, refuse_closed, seed, stored
+from pynacount.protocols.counting import count
+from pynacount.protocols.seeding import read, refuse_closed, seed, stored
 
 REVISION_TRIES = 5
 """Counts by revision before it is given up: each that fails met a child that came or went meanwhile."""

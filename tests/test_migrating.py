@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from pynacount import CounterField, models, uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import DeclarationError, StateError
-from pynacount.tables import Tracking, migrate
-from pynacount.tables.groups import Groups
-from pynacount.tables.pages import Pace
-from pynacount.tables.passes import passes
+from pynacount.tallies import Tracking, migrate
+from pynacount.tallies.groups import Groups
+from pynacount.tallies.pages import Pace
+from pynacount.tallies.passes import passes
 from pynacount.testing import Fault, FaultInjector, record_requests
 from social import ALL, Album, Like, Meta, Post, Product, User, items, number, put
 
@@ -226,7 +226,7 @@ class TestState:
 CHILD = """
 import sys
 from pynacount.connections import connection_for
-from pynacount.tables import migrate
+from pynacount.tallies import migrate
 from social import Post
 
 def page(**_):
@@ -315,8 +315,8 @@ def test_however_the_pages_are_cut_each_group_is_counted_whole(likes: list[int],
 
 def test_a_pace_holds_up_those_who_are_ahead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("pynacount.tables.pages.time.monotonic", lambda: 100.0)
-    monkeypatch.setattr("pynacount.tables.pages.time.sleep", slept.append)
+    monkeypatch.setattr("pynacount.tallies.pages.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("pynacount.tallies.pages.time.sleep", slept.append)
     pace = Pace(10.0)
     pace.spend(5)
     pace.spend(10)

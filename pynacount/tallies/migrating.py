@@ -22,11 +22,11 @@ from pynacount.errors import ParentMissing, PynacountError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.steps import Protocol
-from pynacount.tables.groups import Found, Groups
-from pynacount.tables.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
-from pynacount.tables.passes import TablePass, passes
-from pynacount.tables.progress import Position, State
-from pynacount.tallies.seeding import seed, seed_counted
+from pynacount.tallies.groups import Found, Groups
+from pynacount.tallies.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
+from pynacount.tallies.passes import TablePass, passes
+from pynacount.tallies.progress import Position, State
+from pynacount.protocols.seeding import seed, seed_counted
 
 PATIENCE = 3600.0
 """Seconds without any answer after which a pass gives up: a table may be throttled for long."""

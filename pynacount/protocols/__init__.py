@@ -1,0 +1,1 @@
+"""Protocols on the tally of one parent: counting, seeding, reading, repairing."""
