@@ -20,12 +20,12 @@ from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
 from pynacount.items import read_item
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, common_key
+from pynacount.protocols.counting import count
+from pynacount.protocols.seeding import missing
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.schema import KeyPart, KeySchema
 from pynacount.steps import Protocol, Refusal, Send
-from pynacount.protocols.counting import count
-from pynacount.protocols.seeding import missing
 
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
 

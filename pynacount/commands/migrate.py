@@ -17,8 +17,8 @@ from rich.text import Text
 
 from pynacount.commands.trouble import FAILED, USAGE
 from pynacount.tallies import Seeded, Tracking, migrate
-from pynacount.tallies.migrating import DEFAULT_WORKERS
 from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
+from pynacount.tallies.scanning import DEFAULT_WORKERS
 from pynacount.targets import resolve
 
 PLAIN_EVERY = 5.0

@@ -9,8 +9,8 @@ from pynacount.errors import CounterNotSeeded, CounterTypeError
 from pynacount.inspecting.parts import Standing, State
 from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
-from pynacount.steps import Item, Protocol, Wait
 from pynacount.protocols.counting import count
+from pynacount.steps import Item, Protocol, Wait
 
 MOST_LOOKS = 5
 """How often tally and count are read before it is said that they do not stand still."""

@@ -10,8 +10,8 @@ from pynacount.errors import ParentMissing
 from pynacount.expressions import Names
 from pynacount.items import number
 from pynacount.keys import ItemKey
-from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 from pynacount.protocols.seeding import missing, stored
+from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 
 BATCH_GET_LIMIT = 100
 """Most keys of one ``BatchGetItem`` (AWS: its API reference)."""

@@ -18,9 +18,9 @@ from pynacount.expressions import Action, Add, Copy, Exists, Guard, Remove, Same
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
-from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 from pynacount.protocols.counting import count
 from pynacount.protocols.seeding import read, refuse_closed, seed, stored
+from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 
 REVISION_TRIES = 5
 """Counts by revision before it is given up: each that fails met a child that came or went meanwhile."""

@@ -10,8 +10,8 @@ from pynacount.expressions import Absent, Action, Exists, Guard, Remove, Same, S
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
-from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 from pynacount.protocols.counting import count
+from pynacount.steps import Item, Protocol, Refusal, Wait
 
 AWAIT_REPAIR = 0.1
 """Seconds between two looks at a parent that somebody else repairs."""
@@ -45,7 +45,7 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
                 raise
             too_many = True
             continue
-        answer = yield _set_if_unmoved(tally, key, counted, item)
+        answer = yield Plan((_set_if_unmoved(tally, key, counted, item),)).send()
         if not isinstance(answer, Refusal):
             return counted
         if answer.code != REFUSED:
@@ -55,13 +55,18 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
 
 def seed_counted(tally: Tally, key: ItemKey, counted: Amount) -> Protocol[Amount]:
     """Set a tally that a pass over the table counted, of a parent that never had one; else seed it as ever."""
-    answer = yield _set_if_unmoved(tally, key, counted, {})
+    answer = yield Plan((write_counted(tally, key, counted),)).send()
     if not isinstance(answer, Refusal):
         return counted
     return (yield from seed(tally, key))
 
 
-def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Send:
+def write_counted(tally: Tally, key: ItemKey, counted: Amount) -> Update:
+    """Set the tally of a parent that never had one, if that is still so."""
+    return _set_if_unmoved(tally, key, counted, {})
+
+
+def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Update:
     pending = item.get(tally.pending_name)
     guards: list[Guard] = [Absent(tally.attr_name), Absent(tally.closed_name), Same(tally.pending_name, pending)]
     if pending is None:  # else a parent that is gone has not that mark
@@ -69,7 +74,7 @@ def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> 
     actions: list[Action] = [Set(tally.attr_name, {"N": str(counted)})]
     if tally.was_name in item:
         actions.append(Remove(tally.was_name))
-    return Plan((Update(key, tuple(actions), (Claim(tuple(guards), tally),)),)).send()
+    return Update(key, tuple(actions), (Claim(tuple(guards), tally),))
 
 
 def read(key: ItemKey, *, about: str) -> Protocol[Item]:

@@ -3,6 +3,7 @@
 A Lambda, a step function or a notebook can drive it: what is here gives iterators of results.
 """
 
-from pynacount.tallies.migrating import Seeded, Tracking, migrate
+from pynacount.tallies.migrating import Seeded, migrate
+from pynacount.tallies.scanning import Tracking
 
 __all__ = ["Seeded", "Tracking", "migrate"]

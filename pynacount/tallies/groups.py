@@ -45,21 +45,25 @@ class LocalSource:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A parent as the scan met it, and what its children count for (None: they could not all be read)."""
+    """A parent as the scan met it, and what its children count for (None: they could not all be read).
+
+    ``item`` is None where children were met and no parent.
+    """
 
     tally: Tally
     key: ItemKey
-    item: Item
+    item: Item | None
     counted: Amount | None
     trouble: str = ""
 
 
 class Groups:
-    """The running group of one segment."""
+    """The running group of one segment. ``orphans``: whether children without a parent are told of."""
 
-    def __init__(self, names: tuple[str, ...], locals_: Sequence[Local]) -> None:
+    def __init__(self, names: tuple[str, ...], locals_: Sequence[Local], *, orphans: bool = False) -> None:
         self._hash, self._range = names[0], names[1] if len(names) > 1 else None
         self._locals = locals_
+        self._orphans = orphans
         self._current: str | None = None
         self._open: list[_Open] = []
 
@@ -78,7 +82,7 @@ class Groups:
     def finish(self) -> Iterator[Found]:
         """The parents of the running group, which is complete."""
         for one in self._open:
-            if one.parent is not None:
+            if one.parent is not None or (self._orphans and one.met):
                 yield Found(one.local.tally, one.key, one.parent, None if one.trouble else one.total, one.trouble)
         self._current, self._open = None, []
 
@@ -94,45 +98,51 @@ class Groups:
 
     def saved(self) -> str:
         """The running group as text, from which :meth:`restore` goes on."""
-        state = [(one.parent, str(one.total), one.trouble) for one in self._open]
+        state = [(one.parent, str(one.total), one.met, one.trouble) for one in self._open]
         return json.dumps({"partition": self._current, "open": state})
 
     def restore(self, text: str) -> None:
         """Go on with a group that was saved."""
         state = json.loads(text)
         self._start(state["partition"])
-        for one, (parent, total, trouble) in zip(self._open, state["open"], strict=True):
-            one.parent, one.trouble = parent, trouble
+        for one, (parent, total, met, trouble) in zip(self._open, state["open"], strict=True):
+            one.parent, one.met, one.trouble = parent, met, trouble
             one.total = stored_amount(total)
 
 
 class _Open:
-    """One counter of the running group."""
+    """One counter of the running group. ``met``: whether any child was."""
 
-    __slots__ = ("key", "local", "parent", "total", "trouble")
+    __slots__ = ("constant", "key", "local", "met", "parent", "read", "total", "trouble")
 
     def __init__(self, local: Local, key: ItemKey) -> None:
         self.local = local
         self.key = key
         self.parent: Item | None = None
         self.total: Amount = 0
+        self.met = False
         self.trouble = ""
+        self.constant = [(s.prefix, s.each) for s in local.sources if s.each is not None]
+        self.read = [s for s in local.sources if s.each is None]
 
     def take(self, sort: str, item: Item) -> None:
         if sort == self.local.parent_sort or self.local.parent_sort is None:
             self.parent = item
-        for source in self.local.sources:
+        for prefix, each in self.constant:
+            if sort.startswith(prefix):
+                self.total = self.total + 1 if each == 1 and type(self.total) is int else plus(self.total, each)
+                self.met = True
+        for source in self.read:
             if sort.startswith(source.prefix):
-                if source.each is not None:
-                    if type(source.each) is int and type(self.total) is int:
-                        self.total += source.each
-                    else:
-                        self.total = plus(self.total, source.each)
-                    continue
-                try:
-                    found = source.amount(item, self.key)
-                except PynacountError as error:
-                    self.trouble = self.trouble or error.msg
-                    continue
-                if found is not None:
-                    self.total = plus(self.total, found)
+                self._read(source, item)
+
+    def _read(self, source: LocalSource, item: Item) -> None:
+        try:
+            found = source.amount(item, self.key)
+        except PynacountError as error:
+            self.met = True
+            self.trouble = self.trouble or error.msg
+            return
+        if found is not None:
+            self.met = True
+            self.total = plus(self.total, found)

@@ -8,29 +8,25 @@ itself, as ``seed(ref)`` does.
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynacount.amounts import Amount
-from pynacount.commit import Driver
-from pynacount.connections import connection_for
-from pynacount.errors import ParentMissing, PynacountError
+from pynacount.errors import DeclarationError, ParentMissing, PynacountError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
+from pynacount.protocols.seeding import seed, seed_counted, write_counted
 from pynacount.steps import Protocol
-from pynacount.tallies.groups import Found, Groups
-from pynacount.tallies.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
+from pynacount.tallies.groups import Found
+from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import TablePass, passes
-from pynacount.tallies.progress import Position, State
-from pynacount.protocols.seeding import seed, seed_counted
-
-PATIENCE = 3600.0
-"""Seconds without any answer after which a pass gives up: a table may be throttled for long."""
-DEFAULT_WORKERS = 4
+from pynacount.tallies.progress import State
+from pynacount.tallies.scanning import DEFAULT_WORKERS, TableScan, Tracking
+from pynacount.tallies.statements import DENIED, MAX_STATEMENTS, write_together
 
 Status = Literal["seeded", "planned", "closed", "gone", "failed"]
 
@@ -48,20 +44,6 @@ class Seeded:
     status: Status
     tally: Amount | None = None
     message: str = ""
-
-
-@dataclass(slots=True)
-class Tracking:
-    """How far a pass is, for whoever watches: filled in as it goes."""
-
-    pages: int = 0
-    items: int = 0
-    read_units: float = 0.0
-    write_units: float = 0.0
-    present: int = 0
-    segments: int = 0
-    segments_done: int = 0
-    retries: dict[str, int] = field(default_factory=dict)
 
 
 def migrate(
@@ -97,165 +79,139 @@ def migrate(
     :raises StateError: for a state file of another pass.
     """
     track = tracking if tracking is not None else Tracking()
+    counters = list(counters)
+    for counter in counters:
+        _check(counter)
     budget = itertools.repeat(None) if limit is None else itertools.repeat(None, limit)
     for one in passes(counters, by_query=by == "query"):
         total = segments or workers
         numbers = range(total) if segment is None else range(segment, segment + 1)
         identity = {"table": one.table, "counters": sorted(one.labels), "segments": total, "by": by}
         kept = State(None if dry_run else state, identity)
-        paces = Pace(rcu_per_second), Pace(wcu_per_second)
-        run = _Run(one, kept, total, paces, track, budget, dry_run)
+        scan: TableScan[Seeded] = TableScan(one, total, kept, Pace(rcu_per_second), track)
+        seeder = _Seeder(one, scan, Pace(wcu_per_second), track, budget, dry_run)
         track.segments += len(numbers)
         try:
-            yield from run.outcomes(numbers, min(workers, len(numbers)))
+            yield from scan.results(numbers, min(workers, len(numbers)), lambda seeder=seeder: seeder)  # type: ignore[misc]
         finally:
-            run.stop()
+            scan.stop()
             kept.close()
+
+
+def _check(counter: CounterField) -> None:
+    if counter.missing == "zero":
+        raise DeclarationError(
+            f'{counter.label} is declared missing="zero": it is taken to hold no uncounted children, so nothing is '
+            f'seeded. If it does, declare missing="seed"'
+        )
+    if counter.missing == "defer":
+        raise DeclarationError(
+            f'{counter.label} is declared missing="defer", for as long as old code is running that does not count. '
+            f'When the last of it is gone, declare missing="seed", and seed then'
+        )
 
 
 def seed_found(found: Found, *, by_query: bool = False) -> Protocol[Amount]:
     """Seed a parent that a scan found without a tally: with what the scan counted, where that is exact."""
-    tally, key, item = found.tally, found.key, found.item
-    never_had_one = tally.attr_name not in item and tally.pending_name not in item
-    if found.counted is not None and never_had_one and not by_query:
-        return (yield from seed_counted(tally, key, found.counted))
-    return (yield from seed(tally, key))
+    if is_exact(found) and found.counted is not None and not by_query:
+        return (yield from seed_counted(found.tally, found.key, found.counted))
+    return (yield from seed(found.tally, found.key))
 
 
-class _Run:
-    """The threads of one pass."""
+def is_exact(found: Found) -> bool:
+    """Whether what the scan counted is what the tally must say: the parent never had one."""
+    tally, item = found.tally, found.item or {}
+    return found.counted is not None and tally.attr_name not in item and tally.pending_name not in item
+
+
+class _Seeder:
+    """Seeds what the scan finds: many in one request where the scan's own count will do."""
 
     def __init__(
         self,
         one: TablePass,
-        state: State,
-        segments: int,
-        paces: tuple[Pace, Pace],
+        scan: TableScan[Seeded],
+        pace: Pace,
         track: Tracking,
         budget: Iterator[None],
         dry_run: bool,
     ) -> None:
-        self._budget = budget
-        self._dry_run = dry_run
-        self._pass, self._state, self._segments, self._track = one, state, segments, track
-        self._reads, self._writes = paces
-        self._stopping = threading.Event()
-        self._out: queue.Queue[Seeded | BaseException | None] = queue.Queue(maxsize=1000)
-        self._threads: list[threading.Thread] = []
-        self._lock = threading.Lock()
-        self._connection = connection_for(one.model.Meta)
-        offer_raw_items(self._connection.client)
+        self._pass, self._scan, self._pace, self._track = one, scan, pace, track
+        self._budget, self._dry_run = budget, dry_run
+        self._together = True
 
-    def outcomes(self, numbers: Iterable[int], workers: int) -> Iterator[Seeded]:
-        """Start, and give the outcomes as they come; raises what a worker met."""
-        todo: queue.Queue[int] = queue.Queue()
-        for number in numbers:
-            todo.put(number)
-        for _ in range(workers):
-            thread = threading.Thread(target=self._work, args=(todo,), name="pynacount-migrate", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        ended = 0
-        while ended < workers:
-            outcome = self._out.get()
-            if outcome is None:
-                ended += 1
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            else:
-                yield outcome
-
-    def stop(self) -> None:
-        """Let the workers finish the parent they are at, and wait for them."""
-        self._stopping.set()
-        while any(thread.is_alive() for thread in self._threads):
-            try:
-                self._out.get(timeout=0.05)
-            except queue.Empty:
+    def take(self, found: Sequence[Found]) -> Iterator[list[Seeded]]:
+        """Seed those that have no tally."""
+        waiting: list[Found] = []
+        present = 0
+        for one in found:
+            if self._scan.stopping.is_set():
+                break
+            if one.item is not None and "N" in one.item.get(one.tally.attr_name, {}):
+                present += 1
                 continue
-
-    def _work(self, todo: queue.Queue[int]) -> None:
-        try:
-            while not self._stopping.is_set():
-                try:
-                    number = todo.get_nowait()
-                except queue.Empty:
+            with self._track.lock:
+                if next(self._budget, "spent") == "spent":
+                    self._scan.stopping.set()
                     break
-                self._read_segment(number)
-        except BaseException as error:
-            self._out.put(error)
-        finally:
-            self._out.put(None)
+            if self._dry_run or not self._together or one.tally in self._pass.queried or not is_exact(one):
+                yield [self._seed(one)]
+                continue
+            waiting.append(one)
+            if len(waiting) == MAX_STATEMENTS:
+                yield self._seed_together(waiting)
+                waiting = []
+        if waiting:
+            yield self._seed_together(waiting)
+        with self._track.lock:
+            self._track.present += present
 
-    def _driver(self, about: Callable[[], str]) -> Driver:
-        return Driver(self._connection, PATIENCE, about, renew=True, retrying=self._note_retry)
+    def finish(self) -> Iterator[list[Seeded]]:
+        """Nothing is left to do."""
+        return iter(())
 
-    def _note_retry(self, met: str) -> None:
-        with self._lock:
-            self._track.retries[met] = self._track.retries.get(met, 0) + 1
+    def _seed_together(self, found: Sequence[Found]) -> list[Seeded]:
+        updates = [write_counted(one.tally, one.key, one.counted) for one in found if one.counted is not None]
+        driver = self._scan.driver(lambda: ", ".join(self._pass.labels))
+        try:
+            written = driver.run(write_together(updates))
+        except PynamoDBException as error:
+            if not str(error.cause_response_code).startswith(DENIED):
+                raise
+            self._together = False  # PartiQL is a right of its own; single updates may be allowed
+            return [self._seed(one) for one in found]
+        self._note(written.units)
+        if any(error is not None and error.startswith(DENIED) for error in written.errors):
+            self._together = False
+        return [
+            # One that was refused has changed, or was written by a try whose answer was lost.
+            Seeded(one.tally.label, one.key, "seeded", one.counted) if error is None else self._seed(one)
+            for one, error in zip(found, written.errors, strict=True)
+        ]
 
-    def _read_segment(self, number: int) -> None:
-        position = self._state.position(number)
-        groups = Groups(self._pass.names, self._pass.locals)
-        if position.group is not None:
-            groups.restore(position.group)
-        driver = self._driver(lambda: f"scan of {self._pass.table}")
-        start = position.start
-        while not position.done:
-            with raw_items():
-                protocol = scan_page(self._pass.table, self._pass.attributes, number, self._segments, start)
-                answer = driver.run(protocol)
-            units = consumed(answer)
-            start = answer.get("LastEvaluatedKey")
-            found = list(groups.take(answer["Items"]))
-            if not start:
-                found += groups.finish()
-            with self._lock:
-                self._track.pages += 1
-                self._track.items += len(answer["Items"])
-                self._track.read_units += units
-            for one in found:
-                if not self._stopping.is_set():
-                    self._seed(one)
-                if self._stopping.is_set():
-                    return  # the page is read again
-            position = Position(start or None, groups.saved() if start else None, not start)
-            self._state.save(number, position)
-            self._reads.spend(units)
-            if self._stopping.is_set():
-                return
-        with self._lock:
-            self._track.segments_done += 1
+    def _seed(self, found: Found) -> Seeded:
+        outcome = self._outcome(found)
+        if outcome.status == "planned":
+            self._track.note_write(1)
+        elif outcome.status == "seeded":
+            self._note(1)
+        return outcome
 
-    def _seed(self, found: Found) -> None:
-        tally, key = found.tally, found.key
-        if "N" in found.item.get(tally.attr_name, {}):
-            with self._lock:
-                self._track.present += 1
-            return
-        with self._lock:
-            if next(self._budget, "spent") == "spent":
-                self._stopping.set()
-                return
-        outcome = self._outcome(found, self._driver(lambda: f"{tally.label} of {key}"))
-        self._out.put(outcome)
-        if outcome.status in ("seeded", "planned"):
-            with self._lock:
-                self._track.write_units += 1
-        if outcome.status == "seeded":
-            self._writes.spend(1)
+    def _note(self, units: float) -> None:
+        self._track.note_write(units)
+        self._pace.spend(units)
 
-    def _outcome(self, found: Found, driver: Driver) -> Seeded:
-        tally, key, item = found.tally, found.key, found.item
+    def _outcome(self, found: Found) -> Seeded:
+        tally, key, item = found.tally, found.key, found.item or {}
         if found.trouble:
             return Seeded(tally.label, key, "failed", message=found.trouble)
         if self._dry_run and tally.closed_name in item:
             return Seeded(tally.label, key, "closed", message="a cascade has begun to delete it; call delete() again")
+        by_query = tally in self._pass.queried
         if self._dry_run:
-            queried = tally in self._pass.queried or tally.pending_name in item
-            return Seeded(tally.label, key, "planned", None if queried else found.counted)
+            return Seeded(tally.label, key, "planned", found.counted if is_exact(found) and not by_query else None)
         try:
-            number = driver.run(seed_found(found, by_query=tally in self._pass.queried))
+            number = self._scan.driver(lambda: f"{tally.label} of {key}").run(seed_found(found, by_query=by_query))
             return Seeded(tally.label, key, "seeded", number)
         except ParentMissing as error:
             return Seeded(tally.label, key, "closed" if tally.closed_name in item else "gone", message=error.msg)

@@ -28,6 +28,7 @@ class TablePass:
     locals: tuple[Local, ...]
     queried: frozenset[Tally]
     attributes: tuple[str, ...]
+    orphans: bool
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -35,35 +36,21 @@ class TablePass:
         return tuple(local.tally.label for local in self.locals)
 
 
-def passes(counters: Iterable[CounterField], *, by_query: bool = False) -> tuple[TablePass, ...]:
+def passes(counters: Iterable[CounterField], *, by_query: bool = False, orphans: bool = False) -> tuple[TablePass, ...]:
     """One pass for each table that the counters' parents lie in.
 
-    Raises :class:`DeclarationError` for a counter that cannot be counted so: one under ``missing="zero"`` or
-    ``"defer"``, and one whose children only a scan of another table would find.
+    ``orphans``: whether groups of children without a parent are found too.
+    Raises :class:`DeclarationError` for a counter whose children only a scan of another table would find.
     """
     by_place: dict[Any, list[CounterField]] = {}
     for counter in {id(counter): counter for counter in counters}.values():
-        _check(counter)
         meta = counter.owner.Meta
         place = (counter.owner._counting.table, getattr(meta, "region", None), getattr(meta, "host", None))
         by_place.setdefault(place, []).append(counter)
-    return tuple(_pass(table, sharing, by_query) for (table, *_), sharing in by_place.items())
+    return tuple(_pass(table, sharing, by_query, orphans) for (table, *_), sharing in by_place.items())
 
 
-def _check(counter: CounterField) -> None:
-    if counter.missing == "zero":
-        raise DeclarationError(
-            f'{counter.label} is declared missing="zero": it is taken to hold no uncounted children, so nothing is '
-            f'seeded. If it does, declare missing="seed"'
-        )
-    if counter.missing == "defer":
-        raise DeclarationError(
-            f'{counter.label} is declared missing="defer", for as long as old code is running that does not count. '
-            f'When the last of it is gone, declare missing="seed", and seed then'
-        )
-
-
-def _pass(table: str, counters: list[CounterField], by_query: bool) -> TablePass:
+def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: bool) -> TablePass:
     locals_: list[Local] = []
     queried: set[Tally] = set()
     reads: dict[str, None] = {}
@@ -84,7 +71,13 @@ def _pass(table: str, counters: list[CounterField], by_query: bool) -> TablePass
         locals_.append(Local(tally, _key_of_partition(counter), _constant_sort(counter), sources))
     names = counters[0].owner._counting.schema.names
     return TablePass(
-        table, counters[0].owner, names, tuple(locals_), frozenset(queried), tuple(dict.fromkeys((*names, *reads)))
+        table=table,
+        model=counters[0].owner,
+        names=names,
+        locals=tuple(locals_),
+        queried=frozenset(queried),
+        attributes=tuple(dict.fromkeys((*names, *reads))),
+        orphans=orphans,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pynacount.errors import StateError
 from pynacount.steps import Item
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)

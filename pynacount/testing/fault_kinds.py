@@ -18,7 +18,8 @@ from pynacount.testing.answers import ErrorAnswer, Reason, cancelled
 
 ITEM_WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem"})
 TRANSACTIONS = frozenset({"TransactWriteItems", "TransactGetItems"})
-DATA_OPERATIONS = ITEM_WRITES | TRANSACTIONS | {"GetItem", "Query", "Scan", "BatchGetItem", "BatchWriteItem"}
+_BATCHES = frozenset({"BatchGetItem", "BatchWriteItem", "BatchExecuteStatement"})
+DATA_OPERATIONS = ITEM_WRITES | TRANSACTIONS | _BATCHES | {"GetItem", "Query", "Scan"}
 """The operations on items, which is what faults hit. Those on tables are left alone unless named in a script."""
 
 

@@ -1,4 +1,4 @@
-"""The engine in process: moto, taught to honour ``ClientRequestToken``."""
+"""The engine in process: moto, taught to honour ``ClientRequestToken`` and the conditions of PartiQL."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.httpsession import URLLib3Session
 
 from pynacount.testing.engines import Engine
+from pynacount.testing.moto_statements import batch_execute_statement
 from pynacount.testing.tokens import TokenMemory, TokenReused
 
 
@@ -22,6 +23,7 @@ class MotoEngine(Engine):
 
     Moto ignores ``ClientRequestToken``; here a repeated token is answered as DynamoDB answers it: for ten minutes
     with success and without running again, or with ``IdempotentParameterMismatchException`` if the request differs.
+    Moto ignores the conditions of PartiQL's ``UPDATE`` too; here they hold.
     Every botocore client is caught, whether it was made before or after moto was first imported.
 
     It copies whole tables on every transaction, so keep them small, and it is not safe under threads. Entering
@@ -57,6 +59,7 @@ class MotoEngine(Engine):
         stack.enter_context(mock_aws())
         stack.enter_context(mock.patch.object(URLLib3Session, "send", _answered_by(botocore_stubber)))
         stack.enter_context(mock.patch.object(DynamoHandler, "transact_write_items", self._transact_write_items()))
+        stack.enter_context(mock.patch.object(DynamoHandler, "batch_execute_statement", batch_execute_statement))
 
     def _transact_write_items(self) -> Callable[[Any], Any]:
         from moto.core.responses import ActionResult

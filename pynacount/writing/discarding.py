@@ -13,8 +13,8 @@ from pynacount.expressions import ZERO, Exists, Given, Guard, Same
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
-from pynacount.steps import Item, Protocol
 from pynacount.protocols.seeding import refuse_closed, wrong_type
+from pynacount.steps import Item, Protocol
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
 

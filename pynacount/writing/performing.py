@@ -15,8 +15,8 @@ from pynacount.contributions import Contribution, by_parent
 from pynacount.errors import ParentMissing
 from pynacount.items import read_item
 from pynacount.plan import Plan, Write, build
-from pynacount.steps import Protocol, Refusal, Send
 from pynacount.protocols.seeding import seed
+from pynacount.steps import Protocol, Refusal, Send
 from pynacount.writing.editing import Edit
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, parent_write

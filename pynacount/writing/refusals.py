@@ -10,8 +10,8 @@ from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Given, Guard
 from pynacount.items import read_item
 from pynacount.plan import Claim, Plan
-from pynacount.steps import Item, Protocol, Refusal
 from pynacount.protocols.seeding import missing, refuse_closed, wrong_type
+from pynacount.steps import Item, Protocol, Refusal
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, ParentClaim

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynacount.keys import ItemKey
-from pynacount.steps import Protocol, Refusal, Send
 from pynacount.protocols.counting import count
+from pynacount.steps import Protocol, Refusal, Send
 
 from .explorer import explore
 from .protocols import TABLE, Actor, Post, discards, saves

@@ -30,9 +30,9 @@ from pynacount import (
 from pynacount.connections import connection_for
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
+from pynacount.protocols.repairing import Repair
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
-from pynacount.protocols.repairing import Repair
 from pynacount.transactions import Transaction
 from pynacount.writing.blocks import Uncounted
 
