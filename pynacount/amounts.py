@@ -57,6 +57,13 @@ def plus(left: Amount, right: Amount) -> Amount:
     return amount(_EXACT.add(Decimal(left), Decimal(right)), "the sum")
 
 
+def difference(left: Amount, right: Amount) -> Amount:
+    """The exact difference of two stored numbers, for a person to read: DynamoDB need not be able to hold it."""
+    if type(left) is int and type(right) is int:
+        return left - right
+    return _whole(_EXACT.subtract(Decimal(left), Decimal(right)))
+
+
 def times(number: Amount, many: int) -> Amount:
     """The exact product. Raises :class:`CounterTypeError` where DynamoDB could not hold it."""
     if type(number) is int:

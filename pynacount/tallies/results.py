@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pynacount.amounts import Amount, negative, plus
+from pynacount.amounts import Amount, difference
 from pynacount.keys import ItemKey
 
 AuditState: TypeAlias = Literal[
@@ -41,4 +41,4 @@ class Audited:
         """Tally minus count; None where one of them is not known."""
         if self.tally is None or self.count is None:
             return None
-        return plus(self.tally, negative(self.count))
+        return difference(self.tally, self.count)
