@@ -1,0 +1,1 @@
+"""What an audit of a table is shown with."""
