@@ -14,7 +14,14 @@ from typing_extensions import TypeVar
 
 from pynacount.amounts import Amount, amount, plus
 from pynacount.contributions import NOTHING, Contribution, Source
-from pynacount.errors import AlreadyCounted, CounterTypeError, DeclarationError, KeyTemplateError, NotCounted
+from pynacount.errors import (
+    AlreadyCounted,
+    CounterTypeError,
+    DeclarationError,
+    KeyTemplateError,
+    NotCounted,
+    PynacountError,
+)
 from pynacount.expressions import Names
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
@@ -320,7 +327,20 @@ class CountedIn:
 
     def _amount_of_item(self, item: Mapping[str, Any], parent: ItemKey) -> Amount | None:
         child = self.child(item, parent)
-        return None if child is None else self.contribution(child).get((self.counter.tally, parent), 0)
+        if child is None:
+            return None
+        try:
+            return self.contribution(child).get((self.counter.tally, parent), 0)
+        except PynacountError:
+            raise
+        except Exception as broken:  # the application's own ``when`` or ``amount``
+            said = f"{type(broken).__name__}: {broken}"
+            raise CounterTypeError(f"{self.label}: {self._shown(item)} cannot be counted: {said}") from broken
+
+    def _shown(self, item: Mapping[str, Any]) -> str:
+        return "the child " + " ".join(
+            f"{name}={next(iter(item[name].values()))!r}" for name in self.child_schema.names
+        )
 
     def child(self, item: Mapping[str, Any], parent: ItemKey) -> Any:
         """The child that a raw item is; None where it is another model's item, or another parent's child.
@@ -335,8 +355,7 @@ class CountedIn:
         except KeyTemplateError:
             return None  # it only begins like one of ours
         except (TypeError, ValueError) as error:
-            shown = " ".join(f"{name}={next(iter(item[name].values()))!r}" for name in self.child_schema.names)
-            raise CounterTypeError(f"{self.label}: the child {shown} cannot be read: {error}") from error
+            raise CounterTypeError(f"{self.label}: {self._shown(item)} cannot be read: {error}") from error
         return child if self.parent_key(child) == parent else None
 
     def _kind_of(self, item: Mapping[str, Any]) -> Any:

@@ -22,9 +22,9 @@ from pynacount.commands.trouble import in_one_line
 from pynacount.connections import connection_for
 from pynacount.errors import CounterContention, TargetError
 from pynacount.inspecting import inspect
-from pynacount.inspecting.parts import Parent, Standing
-from pynacount.inspecting.standings import MOST_LOOKS, standing
+from pynacount.inspecting.parts import Parent
 from pynacount.inspecting.texts import notes, plain, verdict
+from pynacount.protocols.standings import MOST_LOOKS, Standing, standing
 from pynacount.steps import Send, Wait
 from pynacount.testing import Engine, create_tables, record_requests
 from social import Board, Post, Product, Review, User, put, unseed
@@ -138,7 +138,9 @@ def test_a_condition_that_breaks_on_a_child_is_told_and_not_a_traceback(monkeypa
     monkeypatch.setattr(Review.seen, "_counts", broken)
     found = records("social:Product", "product_id=p", exit_code=1)
     assert [tally["verdict"] for tally in found["tally"]] == ["ok", "unknown", "ok"]
-    assert found["tally"][1]["problem"] == "Product.shown_tally: a child cannot be counted: RuntimeError: no such thing"
+    assert found["tally"][1]["problem"] == (
+        "Review.seen: the child PK='PRODUCT#p' SK='REVIEW#1' cannot be counted: RuntimeError: no such thing"
+    )
     assert found["child"][0]["problem"] == found["price"][0]["problem"] == "RuntimeError: no such thing"
 
 

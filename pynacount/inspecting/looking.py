@@ -8,11 +8,11 @@ from typing import Any
 
 from pynacount.errors import CounterTypeError, DeclarationError
 from pynacount.fields import CounterField
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Standing, Summary
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Summary
 from pynacount.inspecting.pricing import price, raw_key
-from pynacount.inspecting.standings import standing
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
+from pynacount.protocols.standings import Standing, standing
 from pynacount.relations import CountedIn
 from pynacount.sizes import item_size
 from pynacount.steps import Item

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from pynacount.amounts import Amount, negative, plus
+from pynacount.amounts import Amount
 from pynacount.keys import ItemKey
+from pynacount.protocols.standings import Standing
 from pynacount.steps import Item
-
-State: TypeAlias = Literal["present", "zero", "unseeded", "repairing", "closed", "unreadable", "missing"]
-"""How a tally stands on its parent:
-
-``present``, and so exact; ``zero``: absent, which ``missing="zero"`` takes for 0; ``unseeded``: absent;
-``repairing``: absent, its old value kept aside; ``closed`` by a cascade that has not finished; ``unreadable``: stored
-as something else than a number; ``missing``: there is no such parent.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +20,6 @@ class Parent:
     variables: dict[str, Any]
     item: Item | None
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A tally beside its count.
-
-    ``was`` and ``pending`` are the marks beside the tally, None where they are absent. ``count`` is None where
-    ``problem`` says why there is none; ``failed``: whether that is an error, and not how the model is declared.
-    ``looks``: how often tally and count were read; ``moving``: whether they never stood still, so that their difference
-    shows nothing.
-    """
-
-    counter: str
-    attr_name: str
-    state: State
-    tally: Amount | None
-    was: Amount | None
-    pending: Amount | None
-    count: Amount | None
-    looks: int = 1
-    moving: bool = False
-    problem: str = ""
-    failed: bool = False
-
-    @property
-    def drift(self) -> Amount | None:
-        """Tally less count; None where either is not known."""
-        if self.tally is None or self.count is None:
-            return None
-        return plus(self.tally, negative(self.count))
-
-    @property
-    def wrong(self) -> bool:
-        """Whether something is not as it should be, or could not be told."""
-        return bool(self.drift) or self.failed or self.state in ("missing", "unreadable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from pynacount.amounts import Amount
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Standing, Summary
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Summary
 from pynacount.inspecting.texts import notes, plain, price_of, printable, verdict
+from pynacount.protocols.standings import Standing
 
 INDENT = "  "
 NUMBER_WIDTH = 9

@@ -8,8 +8,9 @@ from functools import singledispatch
 from typing import Any
 
 from pynacount.amounts import Amount
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Standing, Summary
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Summary
 from pynacount.inspecting.texts import verdict
+from pynacount.protocols.standings import Standing
 
 
 def encoded(value: Any) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pynacount.inspecting.parts import Parent, Price, Standing
+from pynacount.inspecting.parts import Parent, Price
+from pynacount.protocols.standings import Standing
 
 
 def verdict(standing: Standing) -> str:

@@ -9,16 +9,17 @@ from pynacount.keys import ItemKey
 from pynacount.steps import Protocol, Refusal, Send, Wait
 
 
-def count(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amount]:
+def count(tally: Tally, key: ItemKey, limit: int | None = None, *, patient: bool = True) -> Protocol[Amount]:
     """The number that ``tally`` should hold on the parent ``key``, from its children as they stand.
 
     Exact only while no child comes or goes; it is the seeder's business to see to that. ``limit`` is the most
-    children that may be counted; past it, :class:`CounterNotSeeded`.
+    children that may be counted; past it, :class:`CounterNotSeeded`. ``patient``: whether an index that trails its
+    table is waited for.
     """
     total: Amount = 0
     seen = 0
     for source in tally.sources():
-        if source.eventually_consistent:
+        if source.eventually_consistent and patient:
             found, children = yield from _count_twice(tally, source, key, limit)
         else:
             found, children = yield from _count_one(tally, source, key, limit)

@@ -3,7 +3,9 @@
 A Lambda, a step function or a notebook can drive it: what is here gives iterators of results.
 """
 
+from pynacount.tallies.auditing import audit
 from pynacount.tallies.migrating import Seeded, migrate
+from pynacount.tallies.results import Audited
 from pynacount.tallies.scanning import Tracking
 
-__all__ = ["Seeded", "Tracking", "migrate"]
+__all__ = ["Audited", "Seeded", "Tracking", "audit", "migrate"]

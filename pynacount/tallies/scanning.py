@@ -6,7 +6,9 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from pynacount.commit import Driver
 from pynacount.connections import connection_for
@@ -31,6 +33,7 @@ class Tracking:
     read_units: float = 0.0
     write_units: float = 0.0
     present: int = 0
+    looks: int = 0
     segments: int = 0
     segments_done: int = 0
     retries: dict[str, int] = field(default_factory=dict)
@@ -45,6 +48,24 @@ class Tracking:
         """So many write units were consumed."""
         with self.lock:
             self.write_units += units
+
+    def note_looks(self, many: int) -> None:
+        """So many parents were looked at by themselves."""
+        with self.lock:
+            self.looks += many
+
+
+def item_count(model: Any) -> int | None:
+    """About how many items the table holds: DynamoDB says so, some hours late. None where it may not be asked.
+
+    Source: AWS, ``DescribeTable``: updated about every six hours.
+    """
+    try:
+        table = connection_for(model.Meta).dispatch("DescribeTable", {"TableName": model._counting.table})
+    except (ClientError, BotoCoreError):
+        return None
+    found: int = table["Table"].get("ItemCount", 0)
+    return found
 
 
 class Segment(Protocol[T]):
@@ -63,7 +84,7 @@ class TableScan(Generic[T]):
     """The threads of one pass over a table. ``stopping`` is set once they are to end."""
 
     def __init__(self, one: TablePass, segments: int, state: State, pace: Pace, track: Tracking) -> None:
-        self._pass, self._segments, self._state, self._pace, self._track = one, segments, state, pace, track
+        self._pass, self._segments, self._state, self._pace, self.track = one, segments, state, pace, track
         self.stopping = threading.Event()
         self._out: queue.Queue[list[T] | BaseException | None] = queue.Queue(maxsize=100)
         self._threads: list[threading.Thread] = []
@@ -72,13 +93,11 @@ class TableScan(Generic[T]):
 
     def driver(self, about: Callable[[], str]) -> Driver:
         """A driver for this table that is patient, and whose retries are tracked."""
-        return Driver(self._connection, PATIENCE, about, renew=True, retrying=self._track.note_retry)
+        return Driver(self._connection, PATIENCE, about, renew=True, retrying=self.track.note_retry)
 
     def results(self, numbers: Iterable[int], workers: int, begin: Callable[[], Segment[T]]) -> Iterator[T]:
         """Read these segments, and give the results as they come; raises what a worker met."""
-        todo: queue.Queue[int] = queue.Queue()
-        for number in numbers:
-            todo.put(number)
+        todo = iter(numbers)
         for _ in range(workers):
             thread = threading.Thread(target=self._work, args=(todo, begin), name="pynacount-scan", daemon=True)
             self._threads.append(thread)
@@ -102,12 +121,12 @@ class TableScan(Generic[T]):
             except queue.Empty:
                 continue
 
-    def _work(self, todo: queue.Queue[int], begin: Callable[[], Segment[T]]) -> None:
+    def _work(self, todo: Iterator[int], begin: Callable[[], Segment[T]]) -> None:
         try:
             while not self.stopping.is_set():
-                try:
-                    number = todo.get_nowait()
-                except queue.Empty:
+                with self.track.lock:
+                    number = next(todo, None)
+                if number is None:
                     break
                 self._read_segment(number, begin())
         except BaseException as error:
@@ -130,8 +149,8 @@ class TableScan(Generic[T]):
             if self.stopping.is_set():
                 return
         self._put(segment.finish())
-        with self._track.lock:
-            self._track.segments_done += 1
+        with self.track.lock:
+            self.track.segments_done += 1
 
     def _read_page(
         self, number: int, position: Position, groups: Groups, segment: Segment[T]
@@ -146,10 +165,10 @@ class TableScan(Generic[T]):
         found = list(groups.take(items))
         if not start:
             found += groups.finish()
-        with self._track.lock:
-            self._track.pages += 1
-            self._track.items += len(items)
-            self._track.read_units += units
+        with self.track.lock:
+            self.track.pages += 1
+            self.track.items += len(items)
+            self.track.read_units += units
         del items  # a megabyte of the table is many of Python's
         self._put(segment.take(found))
         return start or None, units
