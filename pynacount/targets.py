@@ -62,6 +62,11 @@ def one_model(target: str) -> tuple[CounterField, ...]:
     return counters
 
 
+def tables_of(counters: Iterable[CounterField]) -> str:
+    """The tables of the counters' parents, for a message."""
+    return _listed(dict.fromkeys(counter.owner._counting.table for counter in counters))
+
+
 def key_variables(model: type[CountedModel], pairs: Iterable[str]) -> dict[str, Any]:
     """The arguments of ``model.ref()`` from pairs such as ``post_id=a91f``; ints where the key's template says so.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import pynacount
+from pynacount.commands.audit import audit_command
 from pynacount.commands.demo import demo
 from pynacount.commands.explain import explain
 from pynacount.commands.inspect import inspect
@@ -22,6 +23,7 @@ def group() -> None:
     """
 
 
+group.add_command(audit_command)
 group.add_command(demo)
 group.add_command(explain)
 group.add_command(inspect)

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from pynacount.commands.trouble import FAILED, USAGE
+from pynacount.commands.options import part_of, segments_of
+from pynacount.commands.trouble import FAILED
 from pynacount.tallies import Seeded, Tracking, migrate
 from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
 from pynacount.tallies.scanning import DEFAULT_WORKERS
@@ -30,7 +31,9 @@ PLAIN_EVERY = 5.0
 @click.option("--by", type=click.Choice(["scan", "query"]), default="scan", show_default=True, help="How to count.")
 @click.option("--workers", type=click.IntRange(1, 64), default=DEFAULT_WORKERS, show_default=True, help="Threads.")
 @click.option("--segments", type=click.IntRange(1, 1_000_000), help="Of the parallel scan.  [default: the workers]")
-@click.option("--segment", "part", metavar="I/N", help="Read the I-th of N segments alone, to share a table.")
+@click.option(
+    "--segment", "part", metavar="I/N", callback=part_of, help="Read the I-th of N segments alone, to share a table."
+)
 @click.option("--state", type=click.Path(dir_okay=False), help="A file to go on from, after an interruption.")
 @click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second.")
 @click.option("--wcu-per-second", type=click.FloatRange(0, min_open=True), help="Most write units a second.")
@@ -47,7 +50,7 @@ def migrate_command(
     by: Literal["scan", "query"],
     workers: int,
     segments: int | None,
-    part: str | None,
+    part: tuple[int, int] | None,
     state: str | None,
     rcu_per_second: float | None,
     wcu_per_second: float | None,
@@ -73,7 +76,7 @@ def migrate_command(
     2 the command could not be run as it was called.
     """
     counters = resolve(target)
-    total, segment = (segments, None) if part is None else _part(part, segments)
+    total, segment = segments_of(part, segments)
     labels = ", ".join(counter.label for counter in counters)
     if not (yes or dry_run or as_json) and sys.stdin.isatty():
         click.confirm(f"Seed {labels} in the table {_tables(counters)}?", abort=True)
@@ -181,21 +184,6 @@ def _progress(report: Report, live: Live, console: Console, *, quiet: bool) -> N
     elif not quiet and time.monotonic() - report.told > PLAIN_EVERY:
         report.told = time.monotonic()
         click.echo(report.line())
-
-
-def _part(part: str, segments: int | None) -> tuple[int, int]:
-    """``2/8`` as eight segments, of which the one numbered 1 from 0 is read."""
-    number, slash, total = part.partition("/")
-    if not slash or not number.isdecimal() or not total.isdecimal() or not 1 <= int(number) <= int(total):
-        _wrong(f"--segment {part!r}: write I/N with I from 1 to N, as in 2/8")
-    if segments is not None and segments != int(total):
-        _wrong(f"--segment {part} and --segments {segments} contradict each other; leave --segments out")
-    return int(total), int(number) - 1
-
-
-def _wrong(message: str) -> None:
-    click.echo(f"pynacount migrate: {message}", err=True)
-    sys.exit(USAGE)
 
 
 def _tables(counters: tuple[Any, ...]) -> str:

@@ -1,0 +1,134 @@
+"""What ``pynacount audit`` tells: of each parent, and of the whole."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, get_args
+
+from pynacount.amounts import Amount
+from pynacount.commands.records import key_record
+from pynacount.fields import CounterField
+from pynacount.inspecting.texts import printable
+from pynacount.tallies import Audited, Tracking
+from pynacount.tallies.prices import Prices
+from pynacount.tallies.results import AuditState
+from pynacount.targets import tables_of
+
+_STATES: tuple[AuditState, ...] = get_args(AuditState)
+_NUMBER = 10
+"""Columns of a number."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found so far."""
+
+    target: str
+    tracking: Tracking = field(default_factory=Tracking)
+    states: Counter[AuditState] = field(default_factory=Counter)
+    wrong: int = 0
+    shown: int = 0
+    stopped: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    def take(self, found: Audited) -> None:
+        """One more tally."""
+        self.states[found.state] += 1
+        self.wrong += found.wrong
+
+    def summary(self) -> dict[str, Any]:
+        """The whole as data."""
+        track = self.tracking
+        return {
+            "tallies": self.states.total(),
+            **{state: self.states[state] for state in _STATES},
+            "wrong": self.wrong,
+            "items": track.items,
+            "pages": track.pages,
+            "read_units": track.read_units,
+            "dollars": round(Prices().dollars(track.read_units, 0), 6),
+            "looks": track.looks,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "retries": dict(track.retries),
+            "stopped": self.stopped,
+        }
+
+    def lines(self) -> list[str]:
+        """The whole for a person."""
+        total, found = self.states.total(), self.summary()
+        parts = ", ".join(f"{self.states[state]:,} {state}" for state in _STATES if self.states[state])
+        lines = [f"{total:,} {'tally' if total == 1 else 'tallies'} audited" + (f": {parts}" if parts else "")]
+        if self.tracking.pages:
+            lines.append(
+                f"{found['items']:,} items read in {found['seconds']:.1f} s; {found['read_units']:,.0f} read units, "
+                f"about ${found['dollars']:.2f} on demand; {found['looks']:,} closer looks"
+            )
+        if self.tracking.retries:
+            met = ", ".join(f"{met} ({n})" for met, n in sorted(self.tracking.retries.items()))
+            lines.append(f"tried again after {met}")
+        if self.states["drifted"] or self.states["unreadable"] or self.states["repairing"]:
+            lines.append(f"mend them: pynacount repair {self.target}")
+        elif self.states["closed"]:
+            lines.append(f"finish what was to be deleted: pynacount repair {self.target} --sweep")
+        elif self.states["unseeded"]:
+            lines.append(f"seed them: pynacount migrate {self.target}")
+        return lines
+
+    def line(self) -> str:
+        """Where it stands."""
+        track, seconds = self.tracking, max(time.monotonic() - self.began, 0.001)
+        slowed = f", tried again {sum(track.retries.values())} times" if track.retries else ""
+        return (
+            f"{self.states.total():,} tallies, {self.wrong:,} wrong, {track.items:,} items "
+            f"({track.items / seconds:,.0f} a second), {track.read_units:,.0f} read units, "
+            f"segments {track.segments_done}/{track.segments}{slowed}"
+        )
+
+    def facts(self, counters: Sequence[CounterField], extent: str) -> dict[str, str]:
+        """What stands in the head of the page."""
+        found = self.summary()
+        facts = {
+            "Counters": "\n".join(counter.label for counter in counters),
+            "Table": tables_of(counters),
+            "Extent": extent + (" (stopped before its end)" if self.stopped else ""),
+            "When": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "Took": f"{found['seconds']:.1f} s",
+        }
+        if self.tracking.pages:
+            facts["Read"] = f"{found['items']:,} items\n{found['read_units']:,.0f} read units"
+        return facts
+
+
+def row(found: Audited, *, first: bool) -> list[str]:
+    """One tally, in a line under the head of the table, and what there is to say of it."""
+    names = "".join(f"{name:>{_NUMBER}}" for name in ("tally", "count", "drift"))
+    lines = [f"{'state':<10}{names}  counter and key"] if first else []
+    drift = f"{found.drift:+,}" if found.drift else _shown(found.drift)
+    numbers = "".join(f" {text:>{_NUMBER - 1}}" for text in (_shown(found.tally), _shown(found.count), drift))
+    lines.append(printable(f"{found.state:<10}{numbers}  {found.counter} {found.key}"))
+    if found.message:
+        lines.append(printable(f"          {found.message}"))
+    return lines
+
+
+def record(found: Audited) -> dict[str, Any]:
+    """One tally, as an object of JSON."""
+    return {
+        "kind": "parent",
+        "counter": found.counter,
+        "key": key_record(found.key),
+        "state": found.state,
+        "tally": found.tally,
+        "count": found.count,
+        "drift": found.drift,
+        "wrong": found.wrong,
+        **({"message": found.message} if found.message else {}),
+    }
+
+
+def _shown(number: Amount | None) -> str:
+    return "-" if number is None else f"{number:,}"
