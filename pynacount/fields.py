@@ -16,7 +16,7 @@ from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
 from pynacount.protocols.reading import read_tallies, read_tally
-from pynacount.protocols.repairing import Repair, repair, repair_by_revision
+from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
 from pynacount.protocols.seeding import seed
 
 if TYPE_CHECKING:
@@ -285,11 +285,7 @@ class CounterField(Attribute[int]):
         Raises :class:`ParentMissing` as :meth:`seed` does; :class:`CounterContention` where children came and went
         throughout each of several counts by revision.
         """
-        if self.missing == "zero" and (self.revision is None or fence):
-            raise DeclarationError(
-                f'{self.label} is declared missing="zero": while a repair takes the number away, writers would start '
-                f'from 0. Declare missing="seed", at least until it is repaired, or a revision'
-            )
+        check_repairable(self.tally, fence=self.revision is None or fence)
         key = self.owner._counting.key_of(ref)
         by_revision = self.revision is not None and not fence
         protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)

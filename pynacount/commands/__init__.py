@@ -10,6 +10,7 @@ from pynacount.commands.demo import demo
 from pynacount.commands.explain import explain
 from pynacount.commands.inspect import inspect
 from pynacount.commands.migrate import migrate_command
+from pynacount.commands.repair import repair_command
 from pynacount.commands.trouble import Group
 
 
@@ -28,3 +29,4 @@ group.add_command(demo)
 group.add_command(explain)
 group.add_command(inspect)
 group.add_command(migrate_command)
+group.add_command(repair_command)

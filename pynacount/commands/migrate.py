@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -11,19 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from pynacount.commands.options import part_of, segments_of
+from pynacount.commands.progress import Progress
+from pynacount.commands.records import json_line, key_record
 from pynacount.commands.trouble import FAILED
 from pynacount.tallies import Seeded, Tracking, migrate
 from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
 from pynacount.tallies.scanning import DEFAULT_WORKERS
-from pynacount.targets import resolve
-
-PLAIN_EVERY = 5.0
-"""Seconds between two lines of progress where nobody watches a terminal."""
+from pynacount.targets import resolve, tables_of
 
 
 @click.command("migrate", short_help="Seed every parent of a live table.")
@@ -79,7 +74,7 @@ def migrate_command(
     total, segment = segments_of(part, segments)
     labels = ", ".join(counter.label for counter in counters)
     if not (yes or dry_run or as_json) and sys.stdin.isatty():
-        click.confirm(f"Seed {labels} in the table {_tables(counters)}?", abort=True)
+        click.confirm(f"Seed {labels} in the table {tables_of(counters)}?", abort=True)
     report = Report(Prices(read_price, write_price), dry_run)
     outcomes = migrate(
         counters,
@@ -94,22 +89,21 @@ def migrate_command(
         tracking=report.tracking,
         dry_run=dry_run,
     )
-    console = Console(highlight=False, emoji=False, stderr=as_json)
     try:
-        with closing(outcomes), Live(console=console, transient=True, auto_refresh=False) as live:
+        with closing(outcomes), Progress(as_json=as_json) as progress:
             for seeded in outcomes:
                 report.take(seeded)
                 if as_json:
-                    click.echo(json.dumps(_record(seeded), default=str))
+                    click.echo(json_line(_record(seeded)))
                 elif seeded.status not in ("seeded", "planned"):
-                    live.console.print(Text(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}"))
-                _progress(report, live, console, quiet=as_json)
+                    progress.say(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}")
+                progress.show(report.line)
     except KeyboardInterrupt:
         again = f" --state {state}" if state else ", with --state to go on where it stopped"
         click.echo(f"pynacount migrate: stopped between two parents; call it again{again}", err=True)
         sys.exit(FAILED)
     if as_json:
-        click.echo(json.dumps({"kind": "summary", **report.summary()}, default=str))
+        click.echo(json_line({"kind": "summary", **report.summary()}))
     else:
         for line in report.lines():
             click.echo(line)
@@ -126,7 +120,6 @@ class Report:
     statuses: Counter[str] = field(default_factory=Counter)
     counted: Any = 0
     began: float = field(default_factory=time.monotonic)
-    told: float = field(default_factory=time.monotonic)
 
     def take(self, seeded: Seeded) -> None:
         """One more parent."""
@@ -178,23 +171,11 @@ class Report:
         )
 
 
-def _progress(report: Report, live: Live, console: Console, *, quiet: bool) -> None:
-    if console.is_terminal:
-        live.update(Text(report.line()), refresh=True)
-    elif not quiet and time.monotonic() - report.told > PLAIN_EVERY:
-        report.told = time.monotonic()
-        click.echo(report.line())
-
-
-def _tables(counters: tuple[Any, ...]) -> str:
-    return ", ".join(dict.fromkeys(counter.owner._counting.table for counter in counters))
-
-
 def _record(seeded: Seeded) -> dict[str, Any]:
     return {
         "kind": "parent",
         "counter": seeded.counter,
-        "key": {name: value for name, (_, value) in zip(seeded.key.names, seeded.key.values, strict=True)},
+        "key": key_record(seeded.key),
         "status": seeded.status,
         "tally": seeded.tally,
         **({"message": seeded.message} if seeded.message else {}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pynacount.amounts import Amount, plus, times
 from pynacount.contributions import Source, Tally
 from pynacount.errors import CounterNotSeeded
@@ -30,6 +32,12 @@ def count(tally: Tally, key: ItemKey, limit: int | None = None, *, patient: bool
     return total
 
 
+def check_findable(tally: Tally, key: ItemKey) -> None:
+    """Raise :class:`CounterNotSeeded` where no query finds the children of the parent ``key``."""
+    for source in tally.sources():
+        _query(tally, source, key)
+
+
 def too_many(tally: Tally, key: ItemKey, limit: int) -> str:
     """Why a writer does not count this parent, and what to do."""
     return (
@@ -38,13 +46,18 @@ def too_many(tally: Tally, key: ItemKey, limit: int) -> str:
     )
 
 
-def _count_one(tally: Tally, source: Source, key: ItemKey, limit: int | None) -> Protocol[tuple[Amount, int]]:
+def _query(tally: Tally, source: Source, key: ItemKey) -> dict[str, Any]:
     query = source.find(key)
     if query is None:
         raise CounterNotSeeded(
             f"{tally.label} of the parent {key}: its children ({source.label}) lie in partitions of their own, which "
             f'only a scan could find; declare an index on them: CountedIn(..., index="...")'
         )
+    return query
+
+
+def _count_one(tally: Tally, source: Source, key: ItemKey, limit: int | None) -> Protocol[tuple[Amount, int]]:
+    query = _query(tally, source, key)
     total: Amount = 0
     children = 0
     start: dict[str, object] | None = None

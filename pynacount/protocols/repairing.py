@@ -13,13 +13,13 @@ from typing import Any, Literal
 from pynacount.amounts import Amount
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.errors import CounterContention, PynacountError
-from pynacount.expressions import Action, Add, Copy, Exists, Guard, Remove, Same, Set
+from pynacount.errors import CounterContention, DeclarationError, PynacountError
+from pynacount.expressions import Absent, Action, Add, Copy, Exists, Guard, Remove, Same, Set
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
-from pynacount.protocols.counting import count
-from pynacount.protocols.seeding import read, refuse_closed, seed, stored
+from pynacount.protocols.counting import check_findable, count
+from pynacount.protocols.seeding import read, refuse_closed, seed
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 
 REVISION_TRIES = 5
@@ -37,8 +37,18 @@ class Repair:
     by: Means
 
 
+def check_repairable(tally: Tally, *, fence: bool) -> None:
+    """Raise :class:`DeclarationError` for a counter that cannot be without its number for a time."""
+    if fence and tally.missing == "zero":
+        raise DeclarationError(
+            f'{tally.label} is declared missing="zero": while a repair takes the number away, writers would start '
+            f'from 0. Declare missing="seed", at least until it is repaired, or a revision'
+        )
+
+
 def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     """Fence the parent and seed it. Can be interrupted anywhere, and run by several at once."""
+    check_findable(tally, key)  # before the tally is taken away: without a count it would not come back
     answer = yield fence(tally, key)
     fenced = not isinstance(answer, Refusal)
     if isinstance(answer, Refusal) and answer.code != REFUSED:
@@ -65,8 +75,8 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     for _ in range(REVISION_TRIES):
         item = yield from read(key, about=tally.label)
         refuse_closed(tally, key, item)
-        was: Any = stored(tally, key, item)
-        if was is None:
+        was: Any = number(item, tally.attr_name)
+        if tally.attr_name not in item and tally.missing != "zero":
             now: Any = yield from seed(tally, key)
             return Repair(None, now, "seed")
         yield Wait(tally.settle)  # what was committed just before the revision was read
@@ -83,5 +93,8 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
 
 
 def _set_at_revision(tally: Tally, revision: str, key: ItemKey, now: Amount, item: Item) -> Send:
-    guards: tuple[Guard, ...] = (Exists(tally.attr_name), Same(revision, item.get(revision)))
+    there: tuple[Guard, ...] = (Exists(tally.attr_name),)
+    if tally.attr_name not in item:  # which missing="zero" takes for 0
+        there = (Exists(tally.hash_name), Absent(tally.attr_name), Absent(tally.closed_name))
+    guards = (*there, Same(revision, item.get(revision)))
     return Plan((Update(key, (Set(tally.attr_name, {"N": str(now)}),), (Claim(guards, tally),)),)).send()

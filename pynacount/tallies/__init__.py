@@ -5,7 +5,9 @@ A Lambda, a step function or a notebook can drive it: what is here gives iterato
 
 from pynacount.tallies.auditing import audit
 from pynacount.tallies.migrating import Seeded, migrate
-from pynacount.tallies.results import Audited
+from pynacount.tallies.repairing import repair
+from pynacount.tallies.results import Audited, Repaired
+from pynacount.tallies.saved import read_audit
 from pynacount.tallies.scanning import Tracking
 
-__all__ = ["Audited", "Seeded", "Tracking", "audit", "migrate"]
+__all__ = ["Audited", "Repaired", "Seeded", "Tracking", "audit", "migrate", "read_audit", "repair"]

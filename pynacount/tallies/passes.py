@@ -67,7 +67,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
                 reads.update(dict.fromkeys(relation.read_attributes))
         else:
             queried.add(tally)
-            _check_query(counter)
+            check_query(counter)
         locals_.append(Local(tally, _key_of_partition(counter), _constant_sort(counter), sources))
     names = counters[0].owner._counting.schema.names
     return TablePass(
@@ -91,7 +91,8 @@ def _source(relation: CountedIn) -> LocalSource:
     return LocalSource(relation._literal_prefix(), source.each, source.amount)
 
 
-def _check_query(counter: CounterField) -> None:
+def check_query(counter: CounterField) -> None:
+    """Raise :class:`DeclarationError` where no query finds the children of one parent."""
     for relation in counter.counted_relations:
         if not relation._finds_by_key() and relation.index is None:
             raise DeclarationError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 from pynacount.amounts import Amount, difference
@@ -11,6 +12,9 @@ from pynacount.keys import ItemKey
 AuditState: TypeAlias = Literal[
     "ok", "drifted", "unseeded", "repairing", "closed", "orphaned", "moving", "unreadable", "unknown"
 ]
+
+RepairStatus: TypeAlias = Literal["repaired", "unchanged", "planned", "swept", "gone", "left", "failed"]
+RepairMeans: TypeAlias = Literal["fence", "revision", "seed", "sweep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +46,30 @@ class Audited:
         if self.tally is None or self.count is None:
             return None
         return difference(self.tally, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of one parent that an audit found wrong.
+
+    ``status``: ``repaired``; ``unchanged``: counted anew, and it was right; ``planned``: it would be repaired, but for
+    ``dry_run``; ``swept``: the cascade that had begun to delete it was finished; ``gone``: it is not there any more;
+    ``left``: not a repair's business, and ``message`` says whose; ``failed``: ``message`` says why.
+
+    ``was`` is the number that was there, None where there was none, or something else than a number; ``now`` the one
+    that is there. ``by``: by which means, None where nothing was done: a ``fence``, a ``revision``, or a ``seed`` where
+    there was no tally to take away; ``sweep``: a deletion finished. ``when``: the moment at which it was done, in UTC.
+
+    ``waited``: for how many seconds writers of this parent were held up, from the fence's answer to that of the write
+    that set the number; 0 where nothing was taken away. A parent that an earlier run left fenced was so before, too.
+    """
+
+    counter: str
+    key: ItemKey
+    status: RepairStatus
+    was: Amount | None
+    now: Amount | None
+    by: RepairMeans | None
+    when: datetime
+    waited: float = 0.0
+    message: str = ""

@@ -7,15 +7,18 @@ It can stop anywhere and be called again.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from pynamodb.expressions.condition import Condition
 
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.declaration import child_page
+from pynacount.declaration import Counting, child_page
 from pynacount.errors import NotCounted, PynacountError
 from pynacount.expressions import ZERO, Action, Exists, Given, Guard, Remove, Same, Set
+from pynacount.fields import CounterField
+from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
 from pynacount.relations import CountedIn
@@ -32,29 +35,54 @@ def delete(instance: Any, condition: Condition | None = None, add_version_condit
     return _delete(instance, condition, add_version_condition, frozenset())
 
 
+def finish_deletion(instance: Any) -> Protocol[bool]:
+    """Finish a cascade that was interrupted; False where there is none to finish. A parent that is open stays so.
+
+    ``delete`` would begin one on a parent that came back in the meantime.
+    """
+    cascades = _cascades(instance._counting)
+    item = yield from read_item(instance._counting.key_of(instance))
+    if not cascades or item is None or not all(tally.closed_name in item for tally in (c.tally for c in cascades)):
+        return False
+    closing = Discard(instance, None, False, closing=True)
+    yield from closing.read()
+    yield Wait(max(counter.tally.settle for counter in cascades))
+    with suppress(Gone):  # another cascade finished first
+        yield from _finish(closing, cascades, frozenset())
+    return True
+
+
 def _delete(
     instance: Any, condition: Condition | None, add_version_condition: bool, excluded: frozenset[tuple[str, ItemKey]]
 ) -> Protocol[Any]:
-    counting = instance._counting
-    cascades = [
-        counter for counter in counting.counters.values() if counter.on_delete == "cascade" and counter.is_counted
-    ]
+    cascades = _cascades(instance._counting)
     if not cascades:
         intent = Discard(instance, condition, add_version_condition, excluded=excluded)
         return (yield from perform([intent]))
-    counting.check_sets()
+    instance._counting.check_sets()
     closing = Discard(instance, condition, add_version_condition, closing=True, excluded=excluded)
     yield from closing.read()
     try:
         yield from _close(closing)
-        closed = excluded | frozenset((counter.attr_name, closing.key) for counter in cascades)
-        for counter in cascades:
-            for relation in counter.counted_relations:
-                yield from _delete_children(relation, counter.tally, closing.key, closed)
-        final = Discard(instance, None, False, closing=True, excluded=excluded | closed)
-        return (yield from perform([final]))
+        return (yield from _finish(closing, cascades, excluded))
     except Gone:
         return {}  # deleted already, or by another cascade that finished first
+
+
+def _cascades(counting: Counting) -> list[CounterField]:
+    return [counter for counter in counting.counters.values() if counter.on_delete == "cascade" and counter.is_counted]
+
+
+def _finish(
+    closing: Discard, cascades: list[CounterField], excluded: frozenset[tuple[str, ItemKey]]
+) -> Protocol[dict[str, Any]]:
+    """Delete the children of a closed parent, and the parent if it still is."""
+    closed = excluded | frozenset((counter.attr_name, closing.key) for counter in cascades)
+    for counter in cascades:
+        for relation in counter.counted_relations:
+            yield from _delete_children(relation, counter.tally, closing.key, closed)
+    final = Discard(closing.instance, None, False, closing=True, excluded=excluded | closed)
+    return (yield from perform([final]))
 
 
 def _close(closing: Discard) -> Protocol[None]:

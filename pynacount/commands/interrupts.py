@@ -1,0 +1,29 @@
+"""Ctrl-C for a command that is to stop between two parents."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def stop_at_interrupt(tell: Callable[[], None]) -> Iterator[threading.Event]:
+    """The event is set by the first Ctrl-C, and ``tell`` is called; the next one is a ``KeyboardInterrupt`` as ever."""
+    stopping = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopping  # signals are not this thread's
+        return
+
+    def handle(*_: Any) -> None:
+        stopping.set()
+        signal.signal(signal.SIGINT, before)
+        tell()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield stopping
+    finally:
+        signal.signal(signal.SIGINT, before)
