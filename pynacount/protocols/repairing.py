@@ -56,7 +56,7 @@ def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     item = yield from read(key, about=tally.label)
     was: Any = number(item, tally.was_name)
     now: Any = yield from seed(tally, key)  # an int, but for fractional amounts
-    return Repair(was, now, "fence" if fenced or was is not None else "seed")
+    return Repair(was, now, "fence" if fenced or tally.was_name in item else "seed")
 
 
 def fence(tally: Tally, key: ItemKey) -> Send:
