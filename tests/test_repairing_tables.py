@@ -198,7 +198,7 @@ class TestDrifted:
         topic = Audited("Topic.weight", ItemKey("Topics", ("number",), (("N", "5"),)), "drifted", 1, 9, wrong=True)
         (done,) = repaired(Topic.weight, topic)
         assert done.status == "failed"
-        assert "a child of number='5' cannot be counted: ValueError: invalid literal" in done.message
+        assert "the child number='5' name='c' cannot be counted: ValueError: invalid literal" in done.message
 
     def test_what_dynamodb_refuses_is_raised(self) -> None:
         post("a", 5)

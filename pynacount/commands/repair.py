@@ -27,7 +27,7 @@ from pynacount.targets import key_variables, one_model, resolve, tables_of
 
 def audit(counters: Sequence[CounterField], **options: Any) -> Iterator[Audited]:
     """The audit that finds what there is to repair, where no other is given."""
-    found: Iterator[Audited] = tallies.audit(counters, **options)  # type: ignore[attr-defined]
+    found: Iterator[Audited] = tallies.audit(counters, **options)
     return found
 
 

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
-
 from pynacount.amounts import Amount
 from pynacount.commit import Driver
 from pynacount.connections import connection_for
@@ -170,11 +167,6 @@ class _Repairer:
             return _outcome(row, "gone", message=error.msg)
         except PynacountError as error:
             return self._failed(counter, row, error.msg, watch)
-        except (PynamoDBException, BotoCoreError, ClientError):
-            raise  # no rights, no table: the next one would not fare better
-        except Exception as broken:  # the application's own ``when`` or ``amount``
-            said = f"{tally.label}: a child of {key} cannot be counted: {type(broken).__name__}: {broken}"
-            return self._failed(counter, row, said, watch)
         was: Any = done.was
         status: RepairStatus = "unchanged" if was == done.now else "repaired"
         return _outcome(row, status, was, done.now, done.by, waited=watch.seconds if done.by == "fence" else 0.0)
