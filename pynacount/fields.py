@@ -237,11 +237,18 @@ class CounterField(Attribute[int]):
 
     def sources(self) -> tuple[Source, ...]:
         """Where this counter's children are found. Raises :class:`DeclarationError` for a child never declared."""
+        return tuple(relation.source() for relation in self.places())
+
+    def places(self) -> tuple[CountedIn, ...]:
+        """The relations that count in this tally, one for each place: a model and its subclass have the same children.
+
+        Raises :class:`DeclarationError` for a child never declared.
+        """
         self.owner._counting.check_sets()
-        sources: dict[Any, Source] = {}
+        places: dict[Any, CountedIn] = {}
         for relation in self.counted_relations:
-            sources.setdefault((relation.place(), relation.name), relation.source())
-        return tuple(sources.values())
+            places.setdefault((relation.place(), relation.name), relation)
+        return tuple(places.values())
 
     def value(self, ref: CountedModel, *, consistent_read: bool = False) -> int | None:
         """The tally by one ``GetItem``; None while it is not seeded.

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pynacount import CounterField, models, uncounted
+from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, models, uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import DeclarationError, StateError
 from pynacount.tallies import Tracking, migrate
@@ -61,6 +61,27 @@ class TestMigrate:
         }
         assert {seeded.status for seeded in outcomes} == {"seeded"}
         assert tallies() == {post: str(likes) for post, likes in posts.items()}
+
+    def test_a_model_and_its_subclass_over_the_same_items_are_counted_once(self, tables: Tables) -> None:
+        class Picture(CountedModel):
+            Meta = Meta
+            pk = KeyAttribute("PICTURE#{picture_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("META", range_key=True, attr_name="SK")
+            view_tally = CounterField(attr_name="viewTally")
+
+        class View(CountedModel):
+            Meta = Meta
+            pk = KeyAttribute("PICTURE#{picture_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("VIEW#{user_id}", range_key=True, attr_name="SK")
+            picture = CountedIn(Picture.view_tally)
+
+        class LongView(View):
+            Meta = Meta
+
+        put("PICTURE#a", "META")
+        put("PICTURE#a", "VIEW#u")
+        (seeded,) = migrate([Picture.view_tally], workers=1)
+        assert seeded.tally == 1
 
     def test_a_second_run_finds_nothing_to_do(self, tables: Tables) -> None:
         legacy({"a": 1, "b": 2})

@@ -56,7 +56,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
     reads: dict[str, None] = {}
     for counter in counters:
         tally = counter.tally
-        relations = counter.counted_relations
+        relations = counter.places()
         for name in (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name):
             reads[name] = None
         local = not by_query and bool(relations) and all(map(_is_local, relations))
