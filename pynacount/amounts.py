@@ -57,6 +57,13 @@ def plus(left: Amount, right: Amount) -> Amount:
     return amount(_EXACT.add(Decimal(left), Decimal(right)), "the sum")
 
 
+def subtotal(left: Amount, right: Amount) -> Amount:
+    """The exact sum of numbers that are not all added yet: DynamoDB need not be able to hold it."""
+    if type(left) is int and type(right) is int:
+        return left + right
+    return _whole(_EXACT.add(Decimal(left), Decimal(right)))
+
+
 def difference(left: Amount, right: Amount) -> Amount:
     """The exact difference of two stored numbers, for a person to read: DynamoDB need not be able to hold it."""
     if type(left) is int and type(right) is int:

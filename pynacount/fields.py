@@ -275,7 +275,7 @@ class CounterField(Attribute[int]):
 
         Safe at any time, by any number of callers at once. Costs the read units of all the children.
         Raises :class:`ParentMissing` where there is no such parent, or it is being deleted;
-        :class:`CounterNotSeeded` where only a scan would find the children.
+        :class:`CounterNotSeeded` where only a scan would find the children: ``pynacount migrate`` makes it.
         """
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))
@@ -289,8 +289,8 @@ class CounterField(Attribute[int]):
         value kept aside for readers, and the parent is seeded: writers of this parent wait for the count, or help with
         it. Where the counter has a ``revision``, the number is set without a fence, if no child came or went
         meanwhile; ``fence=True`` asks for the fence all the same.
-        Raises :class:`ParentMissing` as :meth:`seed` does; :class:`CounterContention` where children came and went
-        throughout each of several counts by revision.
+        Raises :class:`ParentMissing` and :class:`CounterNotSeeded` as :meth:`seed` does, and has written nothing then;
+        :class:`CounterContention` where children came and went throughout each of several counts by revision.
         """
         check_repairable(self.tally, fence=self.revision is None or fence)
         key = self.owner._counting.key_of(ref)

@@ -347,6 +347,14 @@ class CountedIn:
 
         Raises :class:`CounterTypeError` for a child that cannot be read.
         """
+        child = self.read(item)
+        return child if child is not None and self.parent_key(child) == parent else None
+
+    def read(self, item: Mapping[str, Any]) -> Any:
+        """The child that a raw item is, whosever it is; None where it is another model's item.
+
+        Raises :class:`CounterTypeError` for a child that cannot be read.
+        """
         try:
             if not issubclass(self._kind_of(item), self.owner):
                 return None  # another kind of the same family
@@ -356,7 +364,7 @@ class CountedIn:
             return None  # it only begins like one of ours
         except (TypeError, ValueError) as error:
             raise CounterTypeError(f"{self.label}: {self._shown(item)} cannot be read: {error}") from error
-        return child if self.parent_key(child) == parent else None
+        return child
 
     def _kind_of(self, item: Mapping[str, Any]) -> Any:
         """The class that a raw item says it is of; the child's own where it says nothing."""

@@ -32,12 +32,6 @@ def count(tally: Tally, key: ItemKey, limit: int | None = None, *, patient: bool
     return total
 
 
-def check_findable(tally: Tally, key: ItemKey) -> None:
-    """Raise :class:`CounterNotSeeded` where no query finds the children of the parent ``key``."""
-    for source in tally.sources():
-        _query(tally, source, key)
-
-
 def too_many(tally: Tally, key: ItemKey, limit: int) -> str:
     """Why a writer does not count this parent, and what to do."""
     return (
@@ -46,12 +40,18 @@ def too_many(tally: Tally, key: ItemKey, limit: int) -> str:
     )
 
 
+def only_a_scan_finds(tally: Tally, key: ItemKey) -> str:
+    """The children, as messages speak of them, that no query finds; empty where a query finds them all."""
+    return ", ".join(source.label for source in tally.sources() if source.find(key) is None)
+
+
 def _query(tally: Tally, source: Source, key: ItemKey) -> dict[str, Any]:
     query = source.find(key)
     if query is None:
         raise CounterNotSeeded(
             f"{tally.label} of the parent {key}: its children ({source.label}) lie in partitions of their own, which "
-            f'only a scan could find; declare an index on them: CountedIn(..., index="...")'
+            f"only a scan finds. Seed all parents by one: pynacount migrate {tally.target}; or declare an index on "
+            f'them: CountedIn(..., index="...")'
         )
     return query
 

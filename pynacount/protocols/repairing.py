@@ -13,12 +13,12 @@ from typing import Any, Literal
 from pynacount.amounts import Amount
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.errors import CounterContention, DeclarationError, PynacountError
+from pynacount.errors import CounterContention, CounterNotSeeded, DeclarationError, PynacountError
 from pynacount.expressions import Absent, Action, Add, Copy, Exists, Guard, Remove, Same, Set
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
-from pynacount.protocols.counting import check_findable, count
+from pynacount.protocols.counting import count, only_a_scan_finds
 from pynacount.protocols.seeding import read, refuse_closed, seed
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 
@@ -47,8 +47,17 @@ def check_repairable(tally: Tally, *, fence: bool) -> None:
 
 
 def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
-    """Fence the parent and seed it. Can be interrupted anywhere, and run by several at once."""
-    check_findable(tally, key)  # before the tally is taken away: without a count it would not come back
+    """Fence the parent and seed it. Can be interrupted anywhere, and run by several at once.
+
+    Raises :class:`CounterNotSeeded`, before any write, where no query finds the children.
+    """
+    if children := only_a_scan_finds(tally, key):
+        raise CounterNotSeeded(
+            f"{tally.label} of the parent {key} is not repaired: its children ({children}) lie in partitions of their "
+            f"own, which only a scan finds, and for so long its writers would be refused. Declare an index on them: "
+            f'CountedIn(..., index="..."); or, while nobody writes, remove {tally.attr_name} and run pynacount migrate '
+            f"{tally.target}"
+        )
     answer = yield fence(tally, key)
     fenced = not isinstance(answer, Refusal)
     if isinstance(answer, Refusal) and answer.code != REFUSED:

@@ -10,7 +10,7 @@ from pynacount.expressions import Absent, Action, Exists, Guard, Remove, Same, S
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
-from pynacount.protocols.counting import count
+from pynacount.protocols.counting import count, only_a_scan_finds
 from pynacount.steps import Item, Protocol, Refusal, Wait
 
 AWAIT_REPAIR = 0.1
@@ -41,11 +41,11 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
         try:
             counted = yield from count(tally, key, limit)
         except CounterNotSeeded:
-            if limit is None or tally.was_name not in item:
+            if limit is None or tally.was_name not in item or only_a_scan_finds(tally, key):
                 raise
             too_many = True
             continue
-        answer = yield Plan((_set_if_unmoved(tally, key, counted, item),)).send()
+        answer = yield Plan((write_recorded(tally, key, counted, item),)).send()
         if not isinstance(answer, Refusal):
             return counted
         if answer.code != REFUSED:
@@ -63,10 +63,32 @@ def seed_counted(tally: Tally, key: ItemKey, counted: Amount) -> Protocol[Amount
 
 def write_counted(tally: Tally, key: ItemKey, counted: Amount) -> Update:
     """Set the tally of a parent that never had one, if that is still so."""
-    return _set_if_unmoved(tally, key, counted, {})
+    return write_recorded(tally, key, counted, {})
 
 
-def _set_if_unmoved(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Update:
+def seed_recorded(tally: Tally, key: ItemKey, counted: Amount, recorded: Item) -> Protocol[Amount]:
+    """Set a tally that was counted after the parent was read as ``recorded``: without a tally, perhaps with marks.
+
+    The parent may have been seeded meanwhile: then that number is returned. Raises :class:`CounterNotSeeded` where its
+    children were written uncounted meanwhile, so that what was counted proves nothing.
+    """
+    answer = yield Plan((write_recorded(tally, key, counted, recorded),)).send()
+    if not isinstance(answer, Refusal):
+        return counted
+    if answer.code != REFUSED:
+        raise PynacountError(f"{tally.label} of the parent {key} could not be seeded: {answer.message}")
+    item = yield from read(key, about=tally.label)
+    if (present := stored(tally, key, item)) is not None:
+        return present
+    refuse_closed(tally, key, item)
+    raise CounterNotSeeded(
+        f"{tally.label} of the parent {key} is left without a tally: children were written uncounted during the scan; "
+        f"run it again"
+    )
+
+
+def write_recorded(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Update:
+    """Set the tally, if it is still absent and the mark is what it was when the parent was read as ``item``."""
     pending = item.get(tally.pending_name)
     guards: list[Guard] = [Absent(tally.attr_name), Absent(tally.closed_name), Same(tally.pending_name, pending)]
     if pending is None:  # else a parent that is gone has not that mark

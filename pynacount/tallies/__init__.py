@@ -4,9 +4,9 @@ A Lambda, a step function or a notebook can drive it: what is here gives iterato
 """
 
 from pynacount.tallies.auditing import audit
-from pynacount.tallies.migrating import Seeded, migrate
+from pynacount.tallies.migrating import migrate
 from pynacount.tallies.repairing import repair
-from pynacount.tallies.results import Audited, Repaired
+from pynacount.tallies.results import Audited, Repaired, Seeded
 from pynacount.tallies.saved import read_audit
 from pynacount.tallies.scanning import Tracking
 

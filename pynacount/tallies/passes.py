@@ -19,7 +19,8 @@ class TablePass:
     """One table, and what is to be seeded or audited in it.
 
     ``locals`` are counted while the table is scanned; ``queried`` are the tallies whose children are counted by a query
-    for each parent. ``attributes`` is all that is read of an item.
+    for each parent; the children of ``elsewhere`` are found by a scan of their own table alone. ``attributes`` is all
+    that is read of an item.
     """
 
     table: str
@@ -29,29 +30,34 @@ class TablePass:
     queried: frozenset[Tally]
     attributes: tuple[str, ...]
     orphans: bool
+    elsewhere: tuple[CounterField, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The counters, as messages speak of them."""
-        return tuple(local.tally.label for local in self.locals)
+        return (*(local.tally.label for local in self.locals), *(counter.label for counter in self.elsewhere))
 
 
-def passes(counters: Iterable[CounterField], *, by_query: bool = False, orphans: bool = False) -> tuple[TablePass, ...]:
+def passes(
+    counters: Iterable[CounterField], *, by_query: bool = False, orphans: bool = False, elsewhere: bool = False
+) -> tuple[TablePass, ...]:
     """One pass for each table that the counters' parents lie in.
 
-    ``orphans``: whether groups of children without a parent are found too.
-    Raises :class:`DeclarationError` for a counter whose children only a scan of another table would find.
+    ``orphans``: whether groups of children without a parent are found too. ``elsewhere``: whether counters are taken
+    whose children only a scan of the children's table finds, if not ``by_query``; else :class:`DeclarationError` is
+    raised for one.
     """
     by_place: dict[Any, list[CounterField]] = {}
     for counter in {id(counter): counter for counter in counters}.values():
         meta = counter.owner.Meta
         place = (counter.owner._counting.table, getattr(meta, "region", None), getattr(meta, "host", None))
         by_place.setdefault(place, []).append(counter)
-    return tuple(_pass(table, sharing, by_query, orphans) for (table, *_), sharing in by_place.items())
+    return tuple(_pass(table, sharing, by_query, orphans, elsewhere) for (table, *_), sharing in by_place.items())
 
 
-def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: bool) -> TablePass:
+def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: bool, elsewhere: bool) -> TablePass:
     locals_: list[Local] = []
+    apart: list[CounterField] = []
     queried: set[Tally] = set()
     reads: dict[str, None] = {}
     for counter in counters:
@@ -59,6 +65,9 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
         relations = counter.places()
         for name in (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name):
             reads[name] = None
+        if elsewhere and not by_query and any(map(only_a_scan_finds, relations)):
+            apart.append(counter)
+            continue
         local = not by_query and bool(relations) and all(map(_is_local, relations))
         sources: tuple[LocalSource, ...] = ()
         if local:
@@ -78,7 +87,13 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
         queried=frozenset(queried),
         attributes=tuple(dict.fromkeys((*names, *reads))),
         orphans=orphans,
+        elsewhere=tuple(apart),
     )
+
+
+def only_a_scan_finds(relation: CountedIn) -> bool:
+    """Whether no query can find the children of one parent."""
+    return not relation._finds_by_key() and relation.index is None
 
 
 def _is_local(relation: CountedIn) -> bool:
@@ -94,7 +109,7 @@ def _source(relation: CountedIn) -> LocalSource:
 def check_query(counter: CounterField) -> None:
     """Raise :class:`DeclarationError` where no query finds the children of one parent."""
     for relation in counter.counted_relations:
-        if not relation._finds_by_key() and relation.index is None:
+        if only_a_scan_finds(relation):
             raise DeclarationError(
                 f"{relation.label}: the children lie in partitions of their own; declare an index on them, so that "
                 f'those of one parent can be counted: CountedIn(..., index="...")'

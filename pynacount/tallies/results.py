@@ -15,6 +15,23 @@ AuditState: TypeAlias = Literal[
 
 RepairStatus: TypeAlias = Literal["repaired", "unchanged", "planned", "swept", "gone", "left", "failed"]
 RepairMeans: TypeAlias = Literal["fence", "revision", "seed", "sweep"]
+Status: TypeAlias = Literal["seeded", "planned", "closed", "gone", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What became of one parent that had no tally.
+
+    ``planned``: it would be seeded, but for ``dry_run``. ``closed``: a cascade that was interrupted has begun to delete
+    it; ``gone``: it was deleted meanwhile; ``failed``: it is left without a tally, and ``message`` says why. Where a
+    child that lies elsewhere does not tell its parent, ``key`` is the child's.
+    """
+
+    counter: str
+    key: ItemKey
+    status: Status
+    tally: Amount | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

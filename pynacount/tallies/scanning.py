@@ -12,10 +12,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from pynacount.commit import Driver
 from pynacount.connections import connection_for
+from pynacount.steps import Item
 from pynacount.tallies.groups import Found, Groups
 from pynacount.tallies.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
 from pynacount.tallies.passes import TablePass
-from pynacount.tallies.progress import Position, State
+from pynacount.tallies.progress import Position, Positions
 
 PATIENCE = 3600.0
 """Seconds without any answer after which a pass gives up: a table may be throttled for long."""
@@ -80,11 +81,43 @@ class Segment(Protocol[T]):
         ...
 
 
-class TableScan(Generic[T]):
-    """The threads of one pass over a table. ``stopping`` is set once they are to end."""
+class Grouping(Protocol):
+    """What is made of the items of one segment, page by page; :class:`Groups` is one."""
 
-    def __init__(self, one: TablePass, segments: int, state: State, pace: Pace, track: Tracking) -> None:
+    def take(self, items: Sequence[Item]) -> Iterator[Found]:
+        """The next page."""
+        ...
+
+    def finish(self) -> Iterator[Found]:
+        """There are no more pages."""
+        ...
+
+    def saved(self) -> str:
+        """What :meth:`restore` goes on from."""
+        ...
+
+    def restore(self, text: str) -> None:
+        """Go on from there."""
+        ...
+
+
+class TableScan(Generic[T]):
+    """The threads of one pass over a table. ``stopping`` is set once they are to end.
+
+    ``grouping`` is made for each segment, by its number; groups of the pass's own counters where it is left out.
+    """
+
+    def __init__(
+        self,
+        one: TablePass,
+        segments: int,
+        state: Positions,
+        pace: Pace,
+        track: Tracking,
+        grouping: Callable[[int], Grouping] | None = None,
+    ) -> None:
         self._pass, self._segments, self._state, self._pace, self.track = one, segments, state, pace, track
+        self._grouping = grouping or (lambda _: Groups(one.names, one.locals, orphans=one.orphans))
         self.stopping = threading.Event()
         self._out: queue.Queue[list[T] | BaseException | None] = queue.Queue(maxsize=100)
         self._threads: list[threading.Thread] = []
@@ -136,7 +169,7 @@ class TableScan(Generic[T]):
 
     def _read_segment(self, number: int, segment: Segment[T]) -> None:
         position = self._state.position(number)
-        groups = Groups(self._pass.names, self._pass.locals, orphans=self._pass.orphans)
+        groups = self._grouping(number)
         if position.group is not None:
             groups.restore(position.group)
         while not position.done:
@@ -153,7 +186,7 @@ class TableScan(Generic[T]):
             self.track.segments_done += 1
 
     def _read_page(
-        self, number: int, position: Position, groups: Groups, segment: Segment[T]
+        self, number: int, position: Position, groups: Grouping, segment: Segment[T]
     ) -> tuple[dict[str, dict[str, str]] | None, float]:
         driver = self.driver(lambda: f"scan of {self._pass.table}")
         with raw_items():

@@ -12,8 +12,8 @@ from pynacount.protocols.repairing import repair, repair_by_revision
 from pynacount.protocols.seeding import seed
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.tallies.groups import Found, Groups
-from pynacount.tallies.migrating import seed_found
 from pynacount.tallies.passes import passes
+from pynacount.tallies.seeder import seed_found
 from pynacount.writing.blocks import Uncounted, uncounted_block
 from pynacount.writing.deleting import delete
 from pynacount.writing.discarding import Discard
