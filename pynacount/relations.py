@@ -327,10 +327,12 @@ class CountedIn:
 
     def _amount_of_item(self, item: Mapping[str, Any], parent: ItemKey) -> Amount | None:
         child = self.child(item, parent)
-        if child is None:
-            return None
+        return None if child is None else self.stored_contribution(child, item).get((self.counter.tally, parent), 0)
+
+    def stored_contribution(self, child: Any, item: Mapping[str, Any]) -> Contribution:
+        """What a stored child counts for. Raises :class:`CounterTypeError` for one that cannot be counted."""
         try:
-            return self.contribution(child).get((self.counter.tally, parent), 0)
+            return self.contribution(child)
         except PynacountError:
             raise
         except Exception as broken:  # the application's own ``when`` or ``amount``

@@ -387,9 +387,9 @@ class TestWhatCannotBeRepaired:
             shop = CountedIn(Shop.sale_tally)
 
         Shop(shop_id="s").save()
-        with pytest.raises(DeclarationError, match="declare an index"):
+        with pytest.raises(DeclarationError, match="Declare an index"):
             repair([Shop.sale_tally], [])
-        with pytest.raises(CounterNotSeeded, match="declare an index"):
+        with pytest.raises(CounterNotSeeded, match="Declare an index"):
             Shop.sale_tally.repair(Shop.ref(shop_id="s"))
         assert Shop.get(shop_id="s").sale_tally == 0
 

@@ -82,7 +82,7 @@ class ChildReader:
             return
         try:
             child = self._relation.read(_part(item, self.reads))  # what others read cannot keep it from being read
-            moved = {} if child is None else self._relation.contribution(child)
+            moved = {} if child is None else self._relation.stored_contribution(child, item)
         except KeyTemplateError:
             return  # what should name its parent can be no parent's key, so it counts nowhere
         except CounterTypeError as error:
