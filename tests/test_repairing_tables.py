@@ -387,7 +387,7 @@ class TestWhatCannotBeRepaired:
             shop = CountedIn(Shop.sale_tally)
 
         Shop(shop_id="s").save()
-        with pytest.raises(DeclarationError, match="Declare an index"):
+        with pytest.raises(DeclarationError, match="eclare an index"):
             repair([Shop.sale_tally], [])
         with pytest.raises(CounterNotSeeded, match="Declare an index"):
             Shop.sale_tally.repair(Shop.ref(shop_id="s"))
