@@ -296,7 +296,12 @@ class TestUnreadable:
         assert (outcomes["AUTHOR#ada"].status, outcomes["AUTHOR#bob"].status) == ("failed", "seeded")
         assert "NOTE#bad" in outcomes["AUTHOR#ada"].message
         assert (stored("ada", "starTally"), stored("bob", "starTally")) == (None, "2")
-        assert by_author(seed_all(Author.text_tally)) == {"ada": 2, "bob": 1}  # which does not read the stars
+
+    def test_what_one_counter_cannot_read_does_not_trouble_another(self, tables: Tables) -> None:
+        legacy({"ada": 1})
+        put_note("bad", "ada", stars={"S": "five"})
+        outcomes = {one.counter: one for one in seed_all(Author.star_tally, Author.text_tally)}
+        assert (outcomes["Author.star_tally"].status, outcomes["Author.text_tally"].tally) == ("failed", 2)
 
     def test_a_child_that_does_not_tell_its_parent_leaves_all_that_may_be_it(self, tables: Tables) -> None:
         legacy({"ada": 1, "bob": 1})

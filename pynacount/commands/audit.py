@@ -81,7 +81,7 @@ def audit_command(
     )
     page = Page(f"Audit of {target}") if html is not None else None
     try:
-        with closing(found), Progress(as_json=as_json) as progress:
+        with closing(found), Progress(report.line, as_json=as_json) as progress:
             for one in found:
                 report.take(one)
                 if page is not None:
@@ -93,7 +93,6 @@ def audit_command(
                         for line in row(one, first=report.shown == 0):
                             progress.say(line)
                     report.shown += 1
-                progress.show(report.line)
     except KeyboardInterrupt:
         report.stopped = True
     if html is not None and page is not None:

@@ -90,14 +90,13 @@ def migrate_command(
         dry_run=dry_run,
     )
     try:
-        with closing(outcomes), Progress(as_json=as_json) as progress:
+        with closing(outcomes), Progress(report.line, as_json=as_json) as progress:
             for seeded in outcomes:
                 report.take(seeded)
                 if as_json:
                     click.echo(json_line(_record(seeded)))
                 elif seeded.status not in ("seeded", "planned"):
                     progress.say(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}")
-                progress.show(report.line)
     except KeyboardInterrupt:
         again = f" --state {state}" if state else ", with --state to go on where it stopped"
         click.echo(f"pynacount migrate: stopped between two parents; call it again{again}", err=True)
@@ -163,8 +162,8 @@ class Report:
     def line(self) -> str:
         """Where it stands."""
         track, seconds = self.tracking, max(time.monotonic() - self.began, 0.001)
-        done = sum(self.statuses.values())
-        slowed = f", tried again {sum(track.retries.values())} times" if track.retries else ""
+        done, retries = (sum(list(many.values())) for many in (self.statuses, track.retries))  # which threads add to
+        slowed = f", tried again {retries} times" if retries else ""
         return (
             f"{done:,} parents, {track.items:,} items ({track.items / seconds:,.0f} a second), "
             f"{track.read_units:,.0f} read units, segments {track.segments_done}/{track.segments}{slowed}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable
 
 import click
@@ -16,30 +16,46 @@ PLAIN_EVERY = 5.0
 
 
 class Progress:
-    """Used in a ``with`` block. Beside JSON it goes to stderr, and only where that is a terminal."""
+    """Used in a ``with`` block, during which ``line`` says where it stands, also while nothing comes of it.
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._quiet = as_json
+    Beside JSON it goes to stderr, and only where that is a terminal.
+    """
+
+    def __init__(self, line: Callable[[], str], *, as_json: bool) -> None:
+        self._line = line
         self._console = Console(highlight=False, emoji=False, stderr=as_json)
-        # Beside JSON nothing else may come to stdout, nor JSON to the console, which is stderr then.
-        self._live = Live(console=self._console, transient=True, auto_refresh=False, redirect_stdout=not as_json)
-        self._told = time.monotonic()
+        self._live: Live | None = None
+        self._ended = threading.Event()
+        self._talker: threading.Thread | None = None
+        if self._console.is_terminal:
+            # Beside JSON nothing else may come to stdout, nor JSON to the console, which is stderr then.
+            self._live = Live(
+                console=self._console,
+                transient=True,
+                redirect_stdout=not as_json,
+                get_renderable=lambda: Text(line(), no_wrap=True, overflow="ellipsis"),
+            )
+        elif not as_json:
+            self._talker = threading.Thread(target=self._talk, name="pynacount-progress", daemon=True)
 
     def __enter__(self) -> Self:
-        self._live.start()
+        if self._live is not None:
+            self._live.start()
+        if self._talker is not None:
+            self._talker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._ended.set()
+        if self._live is not None:
+            self._live.stop()
+        if self._talker is not None:
+            self._talker.join()
 
     def say(self, line: str) -> None:
         """A line that stays."""
         self._console.print(Text(line), soft_wrap=True)
 
-    def show(self, line: Callable[[], str]) -> None:
-        """Where it stands."""
-        if self._console.is_terminal:
-            self._live.update(Text(line()), refresh=True)
-        elif not self._quiet and time.monotonic() - self._told > PLAIN_EVERY:
-            self._told = time.monotonic()
-            click.echo(line())
+    def _talk(self) -> None:
+        while not self._ended.wait(PLAIN_EVERY):
+            click.echo(self._line())

@@ -136,6 +136,28 @@ class Vote(CountedModel):
     poll = CountedIn(Poll.vote_tally)
 
 
+class Author(CountedModel):
+    """A parent whose children lie anywhere."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("AUTHOR#{author_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    note_tally = CounterField(attr_name="noteTally")
+    notes = CountedSet[Any]("Note", tally="note_tally")
+
+
+class Note(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("NOTE#{author_id}#{note_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("NOTE#{note_id}", range_key=True, attr_name="SK")
+    author = CountedIn(Author.note_tally)
+
+
 class EarlyPost(CountedModel):
     """A post as the generation of code sees it that runs beside old code: it leaves the counting for later."""
 

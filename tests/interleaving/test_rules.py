@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,14 +12,14 @@ import pytest
 from pynacount.steps import Send
 from pynacount.writing import saving
 
-from . import repairs, scenarios
+from . import elsewhere, repairs, scenarios
 from .explorer import Report, explore
 from .mutations import Guard, all_guards, take_out, without
 from .scenarios import Scenario
 
 saving.birth_mark = lambda: 1_000_000  # a search replays its actors, and wants the same requests each time
 
-SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS)
+SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS, *elsewhere.SCENARIOS)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -49,7 +50,9 @@ def test_in_every_order_the_tally_is_the_count_and_every_caller_is_told_the_trut
 
 def kind_of(guard: Guard) -> tuple[str, str, str]:
     """One guard of the protocol: the same one on every family of models, and wherever it stands in the request."""
-    action, text = (re.sub(r"(like|reply|view|use|vote)Tally", "tally", part) for part in (guard.action, guard.text))
+    action, text = (
+        re.sub(r"(like|reply|view|use|vote|note)Tally", "tally", part) for part in (guard.action, guard.text)
+    )
     return f"{guard.operation} {guard.kind}", action, text
 
 
@@ -77,6 +80,27 @@ def test_seeding_over_a_tally_that_came_meanwhile_goes_wrong() -> None:
     assert run(scenario, take_out("attribute_not_exists(likeTally)")).violation is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "guard"),
+    [
+        (
+            "a scan of notes beside a backfill, of an author that was never seeded",
+            "attribute_not_exists(noteTallyPending)",
+        ),
+        ("two scans of notes beside a second backfill and one added", "noteTallyPending = ?"),
+        ("two scans of notes beside a second backfill and one added", "attribute_not_exists(noteTally)"),
+    ],
+)
+def test_a_scan_of_children_whose_number_is_set_whatever_came_meanwhile_goes_wrong(name: str, guard: str) -> None:
+    assert run(BY_NAME[name], take_out(guard, operation="UpdateItem")).violation is not None
+
+
+def test_a_scan_of_children_that_begins_before_the_parent_is_recorded_goes_wrong() -> None:
+    scenario = BY_NAME["a scan of notes beside a backfill, of an author that was never seeded"]
+    actors = {**scenario.actors, "migrate": elsewhere.migrates("a", "b", scans_first=True)}
+    assert run(replace(scenario, actors=actors)).violation is not None
+
+
 def test_a_cascade_that_does_not_close_the_parent_first_goes_wrong() -> None:
     scenario = BY_NAME["a thread deleted with its replies, while one is added and one removed"]
 
@@ -97,6 +121,7 @@ def test_a_cascade_that_does_not_close_the_parent_first_goes_wrong() -> None:
         "a repair beside a like and an unlike",
         "a repair by revision beside a vote and a vote taken back",
         "two likes that are deferred, beside a seeder",
+        "a scan of notes beside a backfill and one added, of an author that is seeded",
     ],
 )
 def test_without_letting_transactions_settle_it_goes_wrong(name: str) -> None:
