@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,11 @@ def test_a_like_that_was_under_way_is_no_drift() -> None:
 def test_drift_is_what_two_looks_in_a_row_show() -> None:
     found, waits = looked((5, 6, 5), (5, 7, 5), (5, 7, 5))
     assert (found.drift, found.looks, found.moving, waits) == (-2, 3, False, 2)
+
+
+def test_a_drift_that_dynamodb_could_not_hold_is_told_all_the_same() -> None:
+    found, _ = looked(*[(Decimal("1E+100"), Decimal("0.5"), Decimal("1E+100"))] * 2)
+    assert (found.drift, found.wrong, verdict(found)) == (Decimal("9" * 100 + ".5"), True, "DRIFT")
 
 
 def test_a_tally_that_moves_during_every_look_shows_nothing() -> None:

@@ -338,6 +338,13 @@ class TestRevision:
             (done,) = repaired(Poll.vote_tally, self.POLL)
         assert (done.now, poll_item()) == (2, {"voteTally": {"N": "2"}, "voteRev": {"N": "1"}})
 
+    def test_a_poll_that_is_closed_meanwhile_stays_closed(self, poll: Any) -> None:
+        client = connection_for(Poll.Meta).client
+        closed = {"PK": {"S": "POLL#p"}, "SK": {"S": "META"}, "voteTallyClosed": {"BOOL": True}}
+        with right_before(b"SET voteTally", lambda: client.put_item(TableName="Polls", Item=closed), Poll.Meta):
+            (done,) = repaired(Poll.vote_tally, self.POLL)
+        assert (done.status, poll_item()) == ("left", {"voteTallyClosed": {"BOOL": True}})
+
     def test_a_poll_that_never_rests_has_failed_and_the_fence_is_named(self) -> None:
         Poll(poll_id="p").save()
         client, users = connection_for(Poll.Meta).client, iter(range(100))
@@ -391,7 +398,8 @@ class TestWhatCannotBeRepaired:
             repair([Shop.sale_tally], [])
         with pytest.raises(CounterNotSeeded, match="Declare an index"):
             Shop.sale_tally.repair(Shop.ref(shop_id="s"))
-        assert Shop.get(shop_id="s").sale_tally == 0
+        stored = connection_for(Shop.Meta).client.scan(TableName="Polls")["Items"]
+        assert [item["saleTally"] for item in stored] == [{"N": "0"}]
 
 
 class TestGoingOn:

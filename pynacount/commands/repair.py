@@ -7,28 +7,20 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import IO, Any, BinaryIO, NoReturn, cast
 
 import click
 
-from pynacount import tallies
 from pynacount.commands.interrupts import stop_at_interrupt
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line
 from pynacount.commands.repaired import LOGGED, Report, log_record, record, told
 from pynacount.commands.trouble import FAILED, USAGE
 from pynacount.fields import CounterField
-from pynacount.protocols.standings import standing
-from pynacount.tallies import Audited, Repaired, read_audit, repair
-from pynacount.tallies.results import AuditState
+from pynacount.tallies import Audited, Repaired, audit, read_audit, repair
 from pynacount.tallies.scanning import DEFAULT_WORKERS
 from pynacount.targets import key_variables, one_model, resolve, tables_of
-
-
-def audit(counters: Sequence[CounterField], **options: Any) -> Iterator[Audited]:
-    """The audit that finds what there is to repair, where no other is given."""
-    found: Iterator[Audited] = tallies.audit(counters, **options)
-    return found
 
 
 @click.command("repair", short_help="Mend tallies that drifted, live.")
@@ -103,8 +95,7 @@ def repair_command(
 
 def _run(report: Report, outcomes: Generator[Repaired, None, None], log: IO[str] | None, *, as_json: bool) -> None:
     """Let it go on until it is done, or Ctrl-C is pressed; what is under way then is finished, and logged."""
-    with Progress(as_json=as_json) as progress, stop_at_interrupt(_tell_stopping) as report.stopping:
-        report.progress = progress
+    with Progress(report.line, as_json=as_json) as progress, stop_at_interrupt(_tell_stopping) as report.stopping:
         try:
             with closing(outcomes):
                 for done in outcomes:
@@ -119,7 +110,6 @@ def _run(report: Report, outcomes: Generator[Repaired, None, None], log: IO[str]
         except KeyboardInterrupt:
             report.stopping.set()
         report.stopped = report.stopping.is_set()
-        report.progress = None
 
 
 def _tell_stopping() -> None:
@@ -131,22 +121,8 @@ def _tell_stopping() -> None:
 
 def _of_key(counters: Sequence[CounterField], ref: Any) -> Iterator[Audited]:
     """One parent, looked at now. One that never stands still counts as wrong: a repair tells."""
-    for counter in counters:
-        key = counter.owner._counting.key_of(ref)
-        found = counter.owner._counting.driver(counter.label, renew=True).run(standing(counter.tally, key))
-        state: AuditState = "unseeded"
-        if found.state in ("closed", "repairing", "unreadable"):
-            state = found.state
-        elif found.state == "missing":
-            state = "orphaned"
-        elif found.failed and not found.moving:
-            state = "unknown"
-        elif found.state in ("present", "zero"):
-            state = "drifted" if found.drift or found.moving else "ok"
-        tally = found.was if state == "repairing" else found.tally
-        wrong = state not in ("ok", "unseeded")
-        message = "there is no such parent" if state == "orphaned" else found.problem
-        yield Audited(counter.label, key, state, tally, found.count, message, wrong)
+    for row in audit(counters, refs=[ref]):
+        yield replace(row, state="drifted") if row.state == "moving" else row
 
 
 def _of_file(counters: Sequence[CounterField], file: BinaryIO, name: str) -> Iterator[Audited]:

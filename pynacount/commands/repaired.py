@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pynacount.amounts import Amount
-from pynacount.commands.progress import Progress
 from pynacount.commands.records import key_record
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Repaired, Tracking
@@ -33,7 +32,6 @@ class Report:
     longest: float = 0.0
     waited: float = 0.0
     began: float = field(default_factory=time.monotonic)
-    progress: Progress | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     stopped: bool = False
 
@@ -43,8 +41,6 @@ class Report:
             if self.stopping.is_set():
                 return
             self.seen += 1
-            if self.progress is not None:
-                self.progress.show(self.line)
             yield row
 
     def take(self, done: Repaired) -> None:

@@ -104,6 +104,6 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
 def _set_at_revision(tally: Tally, revision: str, key: ItemKey, now: Amount, item: Item) -> Send:
     there: tuple[Guard, ...] = (Exists(tally.attr_name),)
     if tally.attr_name not in item:  # which missing="zero" takes for 0
-        there = (Exists(tally.hash_name), Absent(tally.attr_name), Absent(tally.closed_name))
+        there = (Exists(tally.hash_name), Absent(tally.closed_name))
     guards = (*there, Same(revision, item.get(revision)))
     return Plan((Update(key, (Set(tally.attr_name, {"N": str(now)}),), (Claim(guards, tally),)),)).send()
