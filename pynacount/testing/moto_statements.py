@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_UPDATE = re.compile(r'UPDATE "(?P<table>[^"]+)" (?P<sets>SET .+) WHERE (?P<conditions>.+)')
-_SET = re.compile(r'SET "([^"]+)" = \?')
-_CONDITION = re.compile(r'"([^"]+)" (= \?|IS MISSING|IS NOT MISSING)')
+# A name may hold anything; a quote in it is doubled.
+_NAME = r'"((?:[^"]|"")+)"'
+_SET = re.compile(rf"SET {_NAME} = \?")
+_CONDITION = re.compile(rf"{_NAME} (= \?|IS MISSING|IS NOT MISSING)")
+_UPDATE = re.compile(
+    rf"UPDATE {_NAME} (?P<sets>{_SET.pattern}(?: {_SET.pattern})*) "
+    rf"WHERE (?P<conditions>{_CONDITION.pattern}(?: AND {_CONDITION.pattern})*)"
+)
 _WORDS = {"= ?": "{0} = {1}", "IS MISSING": "attribute_not_exists({0})", "IS NOT MISSING": "attribute_exists({0})"}
 
 
@@ -31,10 +36,10 @@ def _execute(handler: Any, statement: dict[str, Any]) -> dict[str, Any]:
     if found is None:
         answer: dict[str, Any] = handler.dynamodb_backend.batch_execute_statement([statement])[0]
         return answer
-    table = found["table"]
+    table = found[1]
     try:
         keys = handler.dynamodb_backend.get_table(table).attribute_keys
-        handler.body = _update_item(found, keys, iter(statement.get("Parameters", ())))
+        handler.body = {"TableName": table, **_update_item(found, keys, iter(statement.get("Parameters", ())))}
         handler.update_item()
     except ConditionalCheckFailed as refused:
         return {"TableName": table, "Error": {"Code": "ConditionalCheckFailed", "Message": refused.message}}
@@ -50,7 +55,7 @@ def _update_item(found: re.Match[str], keys: list[str], parameters: Any) -> dict
     values: dict[str, Any] = {}
 
     def name(text: str) -> str:
-        names[f"#n{len(names)}"] = text
+        names[f"#n{len(names)}"] = text.replace('""', '"')
         return f"#n{len(names) - 1}"
 
     def value() -> str:
@@ -66,7 +71,6 @@ def _update_item(found: re.Match[str], keys: list[str], parameters: Any) -> dict
         else:
             conditions.append(_WORDS[word].format(name(attribute), value() if word == "= ?" else ""))
     return {
-        "TableName": found["table"],
         "Key": key,
         "UpdateExpression": f"SET {sets}",
         "ConditionExpression": " AND ".join(conditions),
