@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -243,57 +239,6 @@ class TestState:
         (tmp_path / "text").write_text("no state at all, but long enough to be taken for something" * 20)
         with pytest.raises(StateError, match="is no state file"):
             list(migrate([Post.like_tally], workers=1, state=tmp_path / "text"))
-
-
-CHILD = """
-import sys
-from pynacount.connections import connection_for
-from pynacount.tallies import migrate
-from social import Post
-
-def page(**_):
-    with open(sys.argv[2], "a") as pages:
-        pages.write("page\\n")
-
-connection_for(Post.Meta).client.meta.events.register("after-call.dynamodb.Scan", page)
-for seeded in migrate([Post.like_tally], workers=2, state=sys.argv[1], rcu_per_second=float(sys.argv[3])):
-    pass
-"""
-
-
-@pytest.mark.real_engine
-def test_killed_at_random_moments_it_ends_exact_and_reads_little_twice(tables: Tables, tmp_path: Path) -> None:
-    filler = {"S": "x" * 30_000}
-    likes = {f"p{index}": index % 6 for index in range(60)}
-    for post, many in likes.items():
-        put(f"POST#{post}", "META", filler=filler)
-        for index in range(many):
-            put(f"POST#{post}", f"LIKE#USER#{index}", filler=filler)
-    state, pages = tmp_path / "state", tmp_path / "pages"
-
-    def start(rate: float) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", CHILD, str(state), str(pages), str(rate)]
-        path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
-
-    def read() -> int:
-        return len(pages.read_text().split()) if pages.exists() else 0
-
-    dice, kills = random.Random(7), 0
-    for _ in range(3):
-        before, child = read(), start(50)  # a page costs 250 units: it is held up for seconds behind each
-        while read() == before and child.poll() is None:
-            time.sleep(0.01)
-        time.sleep(dice.random() / 2)
-        kills += child.poll() is None
-        child.kill()
-        child.wait()
-    assert kills >= 2
-    assert start(1e9).wait(60) == 0
-    assert tallies() == {post: str(many) for post, many in likes.items()}
-    undisturbed = Tracking()
-    list(migrate([Post.like_tally], workers=2, tracking=undisturbed))
-    assert read() <= undisturbed.pages + 2 * kills  # one a segment for each kill
 
 
 class TestWhatCannotBeSeeded:
