@@ -65,7 +65,7 @@ def in_shell(*arguments: str, before: str = "", **environment: str) -> subproces
 
 def test_nothing_is_wrong(parts: list[Part]) -> None:
     assert [text for part in parts for text in part.wrong()] == []
-    assert [type(part) for part in parts] == [Seeding, *[Scene] * 7, Verdict]
+    assert [type(part) for part in parts] == [Seeding, *[Scene] * 8, Verdict]
 
 
 def test_the_legacy_table_is_seeded_to_the_published_totals(parts: list[Part]) -> None:
@@ -74,7 +74,7 @@ def test_the_legacy_table_is_seeded_to_the_published_totals(parts: list[Part]) -
     assert (seeding.women, len(seeding.events), seeding.attendances) == (18, 14, 89)
     assert [event.before for event in seeding.events] == [None] * 14
     assert [event.tally for event in seeding.events] == PUBLISHED
-    assert [request.operation for request in seeding.first.requests] == ["GetItem", "Query", "UpdateItem"]
+    assert [request.operation for request in seeding.call.requests] == ["Scan", "BatchExecuteStatement"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,13 @@ def test_the_legacy_table_is_seeded_to_the_published_totals(parts: list[Part]) -
         ("An unlike", [True], 2, 1, 4),
         ("A double unlike", [False], 1, 1, 4),
         ("An edit of the post while likes arrive", [None, True, True, None], 1, 3, 9),
+        (
+            "A number that a script overwrote",
+            ["E1 7, not 3; E9 10, not 12", "E1 7 -> 3 by fence; E9 10 -> 12 by fence", "nothing"],
+            3,
+            3,
+            0,
+        ),
         ("A like of a deleted post", [None, None, "ParentMissing"], 0, None, 5),
     ],
 )

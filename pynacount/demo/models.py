@@ -47,7 +47,7 @@ class Event(CountedModel):
 
     pk = KeyAttribute("EVENT#{event}", hash_key=True, attr_name="PK")
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
-    attendance_tally = CounterField(attr_name="attendanceTally")
+    attendance_tally = CounterField(attr_name="attendanceTally", settle=0.1)
     women: CountedSet[Attendance] = CountedSet("Attendance", tally="attendance_tally")
 
 

@@ -101,16 +101,16 @@ class SeededEvent:
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """The legacy table, counted for the first time; the requests are those for the first event."""
+    """The legacy table, counted for the first time."""
 
     women: int
     attendances: int
-    first: Call
+    call: Call
     events: tuple[SeededEvent, ...]
 
     def wrong(self) -> Iterator[str]:
         """What is not as it should be."""
-        yield from self.first.wrong()
+        yield from self.call.wrong()
         for event in self.events:
             if event.before is not None:
                 yield f"{event.event} had the tally {event.before} before it was seeded"

@@ -12,6 +12,8 @@ from rich.text import Text
 from pynacount.demo.parts import Call, Part, Request, Scene, Seeding, Verdict, shown
 
 INDENT = "  "
+MOST_STATEMENTS = 2
+"""Statements of one request that are shown."""
 INTRODUCTION = (
     "How many children an item has is kept on the item itself, and stays exact whatever happens. All of this runs in "
     "this process, on moto; nothing leaves the machine. Requests are shown as they were sent, condensed, with values "
@@ -56,9 +58,9 @@ class Printer:
         self._wrapped(
             f"{part.women} women, {len(part.events)} events, {part.attendances} attendances (Davis, Gardner and "
             f"Gardner, Deep South, 1941), written without this library: no event has a tally. While it has none, no "
-            f"writer of this library adds or removes a child, so seeding counts the children and sets the number."
+            f"writer of this library adds or removes a child, so what one scan counts is right, however long it takes."
         )
-        self._call(part.first)
+        self._call(part.call)
         self._line(Text())
         self._table(
             ("event", "tally before", "tally now", "published"),
@@ -102,6 +104,9 @@ class Printer:
             self._wrapped(f"{request.operation}  token {(request.token or 'none')[:8]}", "cyan", indent=INDENT * 2)
         else:
             lines = (f"{request.operation} {lines[0]}", *lines[1:])
+        if request.operation == "BatchExecuteStatement" and len(lines) > MOST_STATEMENTS:
+            rest = f"and {len(lines) - MOST_STATEMENTS} more like these"
+            lines = (*lines[:MOST_STATEMENTS], rest)
         for line in lines:
             self._written(line, INDENT * (3 if request.operation == "TransactWriteItems" else 2))
         self._wrapped(f"=> {request.came}", "cyan", indent=INDENT * 2)

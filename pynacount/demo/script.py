@@ -19,6 +19,7 @@ def play() -> Generator[Part, None, None]:
         create_tables(Post, Like, Event, Attendance)
         yield attendance.seed_all()
         yield from likes.scenes()
+        yield attendance.mend()
         yield verdict()
 
 

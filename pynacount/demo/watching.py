@@ -42,6 +42,8 @@ def watched(*clients: BaseClient) -> Iterator[list[Request]]:
 def _answer(parsed: dict[str, Any]) -> str:
     error = parsed.get("Error")
     if error is None:
-        return f"counted {parsed['Count']}" if "Count" in parsed else "done"
+        if "Count" not in parsed:
+            return "done"
+        return f"{'read' if parsed.get('Items') else 'counted'} {parsed['Count']}"
     reasons = [reason.get("Code", "None") for reason in parsed.get("CancellationReasons", ())]
     return f"cancelled: {', '.join(reasons)}" if reasons else str(error["Code"])
