@@ -72,7 +72,7 @@ class DeclarationError(PynacountError, TypeError):
 
 
 class StateError(PynacountError, ValueError):
-    """A state file that belongs to another pass over a table, or is none."""
+    """A state file that belongs to another pass over a table, or is none; a saved audit that cannot be read."""
 
 
 class PlanError(PynacountError, ValueError):
@@ -80,4 +80,7 @@ class PlanError(PynacountError, ValueError):
 
 
 class TargetError(PynacountError):
-    """A command was told to work on what is not there: a module, a model, a counter, or the key of an item."""
+    """A command was told to work on what is not there: a module, a model, a counter, or the key of an item.
+
+    A repair was given a row of a counter that it was not told of.
+    """

@@ -327,16 +327,22 @@ class TestLog:
 
 class TestCtrlC:
     def stopped(self, monkeypatch: pytest.MonkeyPatch, presses: int, *options: str) -> Result:
-        def audit(*_: Any, **__: Any) -> Iterator[Audited]:
-            yield row("POST#a")
-            for _ in range(presses):
-                signal.raise_signal(signal.SIGINT)
-            yield row("POST#b")
+        ended = []
 
-        monkeypatch.setattr(command, "audit", audit)
+        def audit(*_: Any, **__: Any) -> Iterator[Audited]:
+            try:
+                yield row("POST#a")
+                for _ in range(presses):
+                    signal.raise_signal(signal.SIGINT)
+                yield row("POST#b")
+            finally:
+                ended.append(True)
+
+        audits = audit()  # kept, so that it does not end by being forgotten
+        monkeypatch.setattr(command, "audit", lambda *_, **__: audits)
         before = signal.getsignal(signal.SIGINT)
         result = run("social:Post", *options)
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(signal.SIGINT) is before and ended == [True]
         return result
 
     @pytest.mark.parametrize("presses", [1, 2])

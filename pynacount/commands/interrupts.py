@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -20,7 +20,8 @@ def stop_at_interrupt(tell: Callable[[], None]) -> Iterator[threading.Event]:
     def handle(*_: Any) -> None:
         stopping.set()
         signal.signal(signal.SIGINT, before)
-        tell()
+        with suppress(RuntimeError):  # it came in the midst of another line to stderr
+            tell()
 
     before = signal.signal(signal.SIGINT, handle)
     try:

@@ -75,6 +75,8 @@ def repair_command(
             rows = _of_file(counters, stack.enter_context(_to_read_twice(file)), getattr(file, "name", "stdin"))
         else:
             rows = audit(counters, workers=workers, rcu_per_second=rcu_per_second)
+        if isinstance(rows, Generator):
+            stack.enter_context(closing(rows))  # an audit has threads of its own, which end with it
         seen = report.watched(rows)
         outcomes = repair(counters, seen, workers=workers, dry_run=dry_run, sweep=sweep, tracking=report.tracking)
         if not (yes or dry_run or as_json) and sys.stdin.isatty():

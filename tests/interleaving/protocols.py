@@ -15,7 +15,7 @@ from pynacount.tallies.groups import Found, Groups
 from pynacount.tallies.passes import passes
 from pynacount.tallies.seeder import seed_found
 from pynacount.writing.blocks import Uncounted, uncounted_block
-from pynacount.writing.deleting import delete
+from pynacount.writing.deleting import delete, finish_deletion
 from pynacount.writing.discarding import Discard
 from pynacount.writing.performing import perform
 from pynacount.writing.saving import Save
@@ -193,6 +193,11 @@ def discards(make: Callable[[], CountedModel]) -> Actor:
 def deletes(make: Callable[[], CountedModel]) -> Actor:
     """Delete, by the counters' ``on_delete``."""
     return lambda: delete(make())
+
+
+def sweeps(make: Callable[[], CountedModel]) -> Actor:
+    """Finish a cascade that was interrupted."""
+    return lambda: finish_deletion(make())
 
 
 def edits(model: type[CountedModel], store: Store, *key: str, **changes: Any) -> Actor:

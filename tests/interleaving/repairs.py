@@ -20,6 +20,7 @@ from .protocols import (
     saves,
     seeds,
     several,
+    sweeps,
     uncounted,
 )
 from .scenarios import (
@@ -40,6 +41,8 @@ from .scenarios import (
 
 DRIFTED = table(parent(POSTS, likeTally=4), child(POSTS, "a"))
 DRIFTED_POLL = table(parent(POLLS, voteTally=4, voteTallyRev=7), child(POLLS, "a"))
+
+CLOSED_THREAD = table(parent(THREADS, replyTallyClosed=True), child(THREADS, "a"))
 
 
 def poll() -> Poll:
@@ -140,6 +143,26 @@ SCENARIOS = (
         crashes=0,
         lost_responses=0,
         repairs=("repair",),
+    ),
+    Scenario(
+        "a closed thread swept by two at once, created anew and replied to, which must not be deleted",
+        THREADS,
+        CLOSED_THREAD,
+        {
+            "one": sweeps(thread),
+            "two": sweeps(thread),
+            "anew": saves(lambda: Thread(thread_id="1", body="b")),
+            "add": saves(reply("b")),
+        },
+        adds={"b": ("add",)},
+        lost_responses=0,
+    ),
+    Scenario(
+        "a closed thread swept with lost answers, while a reply is added and one removed",
+        THREADS,
+        CLOSED_THREAD,
+        {"sweep": sweeps(thread), "add": saves(reply("b")), "un": discards(reply("a"))},
+        adds={"b": ("add",)},
     ),
     Scenario(
         "a repair by revision beside a backfill",

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
@@ -33,6 +35,7 @@ from pynacount.plan import Plan
 from pynacount.protocols.repairing import Repair
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
+from pynacount.tallies import Audited, Repaired, Seeded, Tracking, audit, migrate, read_audit, repair
 from pynacount.transactions import Transaction
 from pynacount.writing.blocks import Uncounted
 
@@ -200,6 +203,55 @@ def repairs() -> None:
     assert_type(done.now, int)
     assert_type(done.by, Literal["fence", "revision", "seed"])
     assert_type(BlogPost.like_tally.repair(BlogPost.get(post_id="a"), fence=True), Repair)
+
+
+def seeds_of_a_table() -> None:
+    track = Tracking()
+    seeded = migrate([BlogPost.like_tally], workers=1, segments=2, limit=5, tracking=track, dry_run=True)
+    for one in seeded:
+        assert_type(one, Seeded)
+        assert_type(one.status, Literal["seeded", "planned", "closed", "gone", "failed"])
+        assert_type(one.tally, int | Decimal | None)
+    seeded.close()
+    assert_type(track.read_units, float)
+
+
+def audits_of_a_table() -> None:
+    BlogPost(post_id="a").save()
+    counters = [BlogPost.like_tally]
+    for found in audit(counters, workers=1, by="query", tracking=Tracking()):
+        assert_type(found, Audited)
+        assert_type(found.tally, int | Decimal | None)
+        assert_type(found.count, int | Decimal | None)
+        assert_type(found.drift, int | Decimal | None)
+    (one,) = audit(counters, refs=[BlogPost.ref(post_id="a")])
+    assert one.state == "ok"
+    audit(counters, sample=5).close()
+
+
+def repairs_of_a_table() -> None:
+    BlogPost(post_id="a").save()
+    key = '"key": {"PK": "POST#a", "SK": "META"}'
+    line = f'{{"kind": "parent", "counter": "BlogPost.like_tally", {key}, "state": "drifted"}}'
+    counters = [BlogPost.like_tally]
+    audited = read_audit(counters, [line])
+    assert_type(audited, Iterator[Audited])
+    track = Tracking()
+    for done in repair(counters, audited, workers=1, dry_run=False, sweep=True, tracking=track):
+        assert_type(done, Repaired)
+        assert_type(done.counter, str)
+        assert_type(done.key, ItemKey)
+        assert_type(done.status, Literal["repaired", "unchanged", "planned", "swept", "gone", "left", "failed"])
+        assert_type(done.was, int | Decimal | None)
+        assert_type(done.now, int | Decimal | None)
+        assert_type(done.by, Literal["fence", "revision", "seed", "sweep"] | None)
+        assert_type(done.when, datetime)
+        assert_type(done.waited, float)
+        assert_type(done.message, str)
+    for row in read_audit(counters, [line.encode()], name="audit.jsonl"):
+        assert_type(row.drift, int | Decimal | None)
+        assert_type(row.wrong, bool)
+    assert_type(track.retries, dict[str, int])
 
 
 def relations() -> None:
@@ -413,6 +465,9 @@ PROGRAMS = (
     counters,
     unseeded_counters,
     repairs,
+    seeds_of_a_table,
+    audits_of_a_table,
+    repairs_of_a_table,
     relations,
     sets,
     sets_by_class,
