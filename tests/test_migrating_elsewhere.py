@@ -96,7 +96,26 @@ class Book(CountedModel):
     stands_on = CountedIn(Shelf.book_tally, room_id="room", number="shelf")
 
 
-MODELS = (Author, Badge, Note, Comment, Shelf, Book)
+class Ticket(CountedModel):
+    """A parent that is keyed by a number."""
+
+    class Meta:
+        table_name = "Tickets"
+
+    number = NumberAttribute(hash_key=True)
+    reply_tally = CounterField(attr_name="replyTally")
+
+
+class Reply(CountedModel):
+    class Meta:
+        table_name = "Replies"
+
+    reply_id = UnicodeAttribute(hash_key=True)
+    ticket = NumberAttribute(null=True)
+    to = CountedIn(Ticket.reply_tally, number="ticket")
+
+
+MODELS = (Author, Badge, Note, Comment, Shelf, Book, Ticket, Reply)
 Tables = Callable[..., None]
 
 
@@ -183,6 +202,16 @@ def test_several_parents_of_one_partition_are_told_apart(tables: Tables) -> None
         put(f"BOOK#{index}", "META", room={"S": "r"}, shelf={"N": str(shelf)})
     found = {one.key.values[1][1]: one.tally for one in seed_all(Shelf.book_tally)}
     assert found == {"SHELF#1": 2, "SHELF#2": 1}
+
+
+def test_parents_may_be_keyed_by_numbers(tables: Tables) -> None:
+    for number in ("7", "7.5", "1E+50"):
+        raw().put_item(TableName="Tickets", Item={"number": {"N": number}})
+    for index, ticket in enumerate(["7.0", "7.5", "7", "1" + 50 * "0", "8"]):
+        raw().put_item(TableName="Replies", Item={"reply_id": {"S": str(index)}, "ticket": {"N": ticket}})
+    found = {Decimal(one.key.values[0][1]): one.tally for one in seed_all(Ticket.reply_tally)}
+    assert found == {Decimal(7): 2, Decimal("7.5"): 1, Decimal("1E50"): 1}
+    assert Ticket.reply_tally.value(Ticket.ref(number=7)) == 2
 
 
 def test_fractions_add_up_exactly_in_any_order(tables: Tables) -> None:

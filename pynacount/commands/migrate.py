@@ -63,7 +63,8 @@ def migrate_command(
     \b
       pynacount migrate app.models:Post --state seeding.db
 
-    The table is read once. Parents that have a tally are passed over, so it
+    The table is read once; children elsewhere are counted by their index or,
+    where there is none, by one scan of their table. Parents that have a tally are passed over, so it
     can be run again at any time, and by several at once. Stopped by Ctrl-C, or
     killed, it goes on where it was if it has a --state.
 

@@ -22,10 +22,11 @@ from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Wait
 from pynacount.tallies.aggregating import Recorded, Sum, SummedPages, SummedScan, Sums
 from pynacount.tallies.groups import Groups
+from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import TablePass, only_a_scan_finds
 from pynacount.tallies.progress import State
 from pynacount.tallies.results import Seeded
-from pynacount.tallies.scanning import Grouping, TableScan
+from pynacount.tallies.scanning import Grouping, TableScan, Tracking
 from pynacount.tallies.seeder import Run, Together, tried
 from pynacount.tallies.statements import MAX_STATEMENTS
 from pynacount.tallies.telling import ChildReader, ParentFinder, ParentsToo
@@ -92,25 +93,34 @@ def _child_table(sharing: Sequence[tuple[CounterField, CountedIn]]) -> ChildTabl
 
 
 def scan_children(
-    counters: Sequence[CounterField], wanted: Collection[str], sums: Sums, state: State, run: Run
+    counters: Sequence[CounterField],
+    wanted: Collection[str],
+    sums: Sums,
+    state: State,
+    *,
+    segments: int,
+    workers: int,
+    pace: Pace,
+    track: Tracking,
 ) -> Iterator[Any]:
-    """Sum up the children of the ``wanted`` ones of these counters; gives nothing.
+    """Sum up the children of the ``wanted`` ones of these counters (``Tally.target``); gives nothing.
 
-    Goes on where it stopped, by the positions that ``state`` has of the tables of all of them.
+    Goes on where it stopped, by the positions that ``state`` has of the tables of all of them, behind the ``segments``
+    of the parents' own.
     """
     for number, table in enumerate(child_tables(counters), 1):
         readers = [reader for reader in table.readers if reader.counter in wanted]
         if not readers:
             continue
-        positions = SummedScan(sums, state, run.segments * number)
+        positions = SummedScan(sums, state, segments * number)
 
         def pages(segment: int, positions: SummedScan = positions, readers: Any = readers) -> Grouping:
             return SummedPages(positions, segment, readers)
 
-        scan: TableScan[Any] = TableScan(table.scanned, run.segments, positions, run.reading, run.track, pages)
-        run.track.segments += run.segments
+        scan: TableScan[Any] = TableScan(table.scanned, segments, positions, pace, track, pages)
+        track.segments += segments
         try:
-            yield from scan.results(range(run.segments), min(run.workers, run.segments), _Nothing)
+            yield from scan.results(range(segments), min(workers, segments), _Nothing)
         finally:
             scan.stop()
 
@@ -140,7 +150,17 @@ class Elsewhere:
         if many:
             self._sums.begin_counting()
             self._settle()
-            yield from scan_children(self._counters, many, self._sums, self._state, self._run)
+            run = self._run
+            yield from scan_children(
+                self._counters,
+                many,
+                self._sums,
+                self._state,
+                segments=run.segments,
+                workers=run.workers,
+                pace=run.reading,
+                track=run.track,
+            )
             yield from self._strays(many)
             while some := self._sums.first(MAX_STATEMENTS):
                 outcomes = self._set(some)

@@ -2,7 +2,7 @@
 
 A parent that has no tally and bears no mark never had one, so its children have stood still since before the scan
 began: what the scan counted of them is exact, however long ago it passed them. One that bears a mark is counted by
-itself, as ``seed(ref)`` does.
+itself, as ``seed(ref)`` does. One whose children lie anywhere is recorded, and seeded by a scan of its own.
 """
 
 from __future__ import annotations
@@ -44,17 +44,20 @@ def migrate(
     between two parents.
 
     :param by: ``"scan"`` counts children in their parent's partition while the table is scanned; ``"query"`` counts the
-        children of each parent by a query. Children elsewhere are always counted by a query on their index.
+        children of each parent by a query. Children elsewhere are always counted by a query on their index; without an
+        index, ``"scan"`` scans their table too, and while it does, writers of parents without a tally are refused.
     :param workers: threads.
     :param segments: of the parallel scan; as many as workers where it is left out.
-    :param segment: the only one to be read, from 0, so that several machines can share a table.
+    :param segment: the only one to be read, from 0, so that several machines can share a table. Not for counters whose
+        children only a scan finds.
     :param state: a file that keeps the position, to go on after an interruption; one for each run that shares a table.
+        It keeps the sums of children that only a scan finds, which otherwise spill to a temporary file.
     :param rcu_per_second: most read units a second; likewise ``wcu_per_second`` for write units.
     :param limit: most parents to be seeded.
     :param tracking: is filled in while it runs.
     :param dry_run: write nothing. A parent that would be counted by a query has None for its tally then.
     :raises DeclarationError: for counters that cannot be seeded by a pass.
-    :raises StateError: for a state file of another pass.
+    :raises StateError: for a state file of another pass, or one that another run is using.
     """
     track = tracking if tracking is not None else Tracking()
     counters = list(counters)
