@@ -158,6 +158,28 @@ class Note(CountedModel):
     author = CountedIn(Author.note_tally)
 
 
+class Ballot(CountedModel):
+    """A parent whose counted writes raise a revision; an absent tally counts as 0."""
+
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("BALLOT#{ballot_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    body = UnicodeAttribute(null=True)
+    mark_tally = CounterField(attr_name="markTally", missing="zero", on_delete="cascade", revision="markTallyRev")
+    marks = CountedSet[Any]("Mark", tally="mark_tally")
+
+
+class Mark(CountedModel):
+    class Meta:
+        table_name = TABLE
+
+    pk = KeyAttribute("BALLOT#{ballot_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("MARK#{user_id}", range_key=True, attr_name="SK")
+    ballot = CountedIn(Ballot.mark_tally)
+
+
 class EarlyPost(CountedModel):
     """A post as the generation of code sees it that runs beside old code: it leaves the counting for later."""
 

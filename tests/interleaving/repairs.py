@@ -6,8 +6,10 @@ from pynacount.writing.discarding import Discard
 from pynacount.writing.saving import Save
 
 from .protocols import (
+    Ballot,
     EarlyLike,
     EarlyPost,
+    Mark,
     Poll,
     Post,
     Thread,
@@ -24,6 +26,7 @@ from .protocols import (
     uncounted,
 )
 from .scenarios import (
+    BALLOTS,
     POLLS,
     POSTS,
     SEEDED,
@@ -42,6 +45,7 @@ from .scenarios import (
 DRIFTED = table(parent(POSTS, likeTally=4), child(POSTS, "a"))
 DRIFTED_POLL = table(parent(POLLS, voteTally=4, voteTallyRev=7), child(POLLS, "a"))
 
+UNMARKED = table(parent(BALLOTS), child(BALLOTS, "a"))
 CLOSED_THREAD = table(parent(THREADS, replyTallyClosed=True), child(THREADS, "a"))
 
 
@@ -51,6 +55,14 @@ def poll() -> Poll:
 
 def vote(user: str) -> Vote:
     return Vote(poll_id="1", user_id=user)
+
+
+def ballot() -> Ballot:
+    return Ballot(ballot_id="1")
+
+
+def mark(user: str) -> Mark:
+    return Mark(ballot_id="1", user_id=user)
 
 
 def early(user: str) -> EarlyLike:
@@ -114,6 +126,34 @@ SCENARIOS = (
         },
         adds={"b": ("change",)},
         removes={"a": ("change",)},
+        lost_responses=0,
+        repairs=("repair",),
+    ),
+    Scenario(
+        "two repairs by revision of an absent tally that counts as 0, beside a mark and a mark taken back",
+        BALLOTS,
+        UNMARKED,
+        {
+            "one": repairs_by_revision(Ballot.mark_tally, ballot()),
+            "two": repairs_by_revision(Ballot.mark_tally, ballot()),
+            "add": saves(lambda: mark("b")),
+            "un": discards(lambda: mark("a")),
+        },
+        adds={"b": ("add",)},
+        removes={"a": ("un",)},
+        crashes=0,
+        lost_responses=0,
+        repairs=("one", "two"),
+    ),
+    Scenario(
+        "a repair by revision of an absent tally that counts as 0, while the parent is deleted with its children",
+        BALLOTS,
+        UNMARKED,
+        {
+            "repair": repairs_by_revision(Ballot.mark_tally, ballot()),
+            "delete": deletes(ballot),
+            "add": saves(lambda: mark("b")),
+        },
         lost_responses=0,
         repairs=("repair",),
     ),

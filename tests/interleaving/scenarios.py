@@ -62,6 +62,7 @@ THREADS = Family("replyTally", "REPLY#", "THREAD#1")
 PAGES = Family("viewTally", "VIEW#", "PAGE#1")
 TAGS = Family("useTally", "USE#", "TAG#1")
 POLLS = Family("voteTally", "VOTE#", "POLL#1")
+BALLOTS = Family("markTally", "MARK#", "BALLOT#1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +100,7 @@ class Scenario:
         if parent is None:
             return f"{count} children of a parent that is gone" if count and not self.orphans else None
         tally = store.number(self.family.tally, TABLE, self.family.partition, "META")
-        if tally is None and self.family is TAGS and f"{self.family.tally}Closed" not in parent:
+        if tally is None and self.family in (TAGS, BALLOTS) and f"{self.family.tally}Closed" not in parent:
             tally = 0
         if tally in (None, count):
             return None

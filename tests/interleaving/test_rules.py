@@ -51,7 +51,7 @@ def test_in_every_order_the_tally_is_the_count_and_every_caller_is_told_the_trut
 def kind_of(guard: Guard) -> tuple[str, str, str]:
     """One guard of the protocol: the same one on every family of models, and wherever it stands in the request."""
     action, text = (
-        re.sub(r"(like|reply|view|use|vote|note)Tally", "tally", part) for part in (guard.action, guard.text)
+        re.sub(r"(like|reply|view|use|vote|mark|note)Tally", "tally", part) for part in (guard.action, guard.text)
     )
     return f"{guard.operation} {guard.kind}", action, text
 
