@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 from pynacount.commands import group
 from pynacount.commands import migrate as command
 from pynacount.connections import connection_for
+from pynacount.tallies.prices import Prices
 from pynacount.testing import Fault, FaultInjector, record_requests
 from social import ALL, Post, items, number, put
 
@@ -142,3 +145,12 @@ def test_a_wrong_call_ends_in_2_with_the_way_out(arguments: list[str], said: str
     assert result.exit_code == 2
     assert said in result.stderr
     assert "Traceback" not in result.output
+
+
+def test_on_a_terminal_the_line_of_progress_moves_while_no_parent_is_told_of() -> None:
+    screen = StringIO()
+    report = command.Report(Prices(), dry_run=False)
+    with command._watched(report, Console(file=screen, force_terminal=True, width=120)) as live:
+        report.tracking.items = 1234
+        live.refresh()
+    assert "0 parents, 1,234 items" in screen.getvalue()
