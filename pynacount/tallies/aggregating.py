@@ -33,6 +33,11 @@ class Recorded:
     mark: str | None = None
     repairing: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it never had a tally, so that nothing but the tally is to be set."""
+        return self.mark is None and not self.repairing
+
 
 @dataclass(frozen=True, slots=True)
 class Sum:

@@ -123,6 +123,7 @@ def scan_children(
             yield from scan.results(range(segments), min(workers, segments), _Nothing)
         finally:
             scan.stop()
+        assert all(positions.position(segment).done for segment in range(segments))  # else the sums are none
 
 
 class _Nothing:
@@ -189,7 +190,7 @@ class Elsewhere:
 
     def _set(self, some: Sequence[Sum]) -> list[Seeded]:
         outcomes = [self._known(one) for one in some]
-        plain = [i for i, one in enumerate(some) if outcomes[i] is None and _parent(one).mark is None]
+        plain = [i for i, one in enumerate(some) if outcomes[i] is None and _parent(one).is_plain]
         errors = self._together.write(
             [self._update(some[i]) for i in plain], lambda: ", ".join(t.label for t in self._tallies.values())
         )
