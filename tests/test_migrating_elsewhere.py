@@ -207,7 +207,7 @@ def test_several_parents_of_one_partition_are_told_apart(tables: Tables) -> None
 def test_parents_may_be_keyed_by_numbers(tables: Tables) -> None:
     for number in ("7", "7.5", "1E+50"):
         raw().put_item(TableName="Tickets", Item={"number": {"N": number}})
-    for index, ticket in enumerate(["7.0", "7.5", "7", "1" + 50 * "0", "8"]):
+    for index, ticket in enumerate(["7.0", "7.5", "7", "1E50", "8"]):
         raw().put_item(TableName="Replies", Item={"reply_id": {"S": str(index)}, "ticket": {"N": ticket}})
     found = {Decimal(one.key.values[0][1]): one.tally for one in seed_all(Ticket.reply_tally)}
     assert found == {Decimal(7): 2, Decimal("7.5"): 1, Decimal("1E50"): 1}
