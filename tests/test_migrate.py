@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from pynacount.commands import group
 from pynacount.commands import migrate as command
+from pynacount.commands.eta import expected_items
 from pynacount.connections import connection_for
 from pynacount.tallies.prices import Prices
 from pynacount.testing import Fault, FaultInjector, record_requests
@@ -73,6 +73,7 @@ def test_a_dry_run_counts_and_writes_nothing() -> None:
     assert result.exit_code == 0
     assert "3 parents would be seeded, counting 5" in result.stdout
     assert "about $3." in result.stdout
+    assert "the run itself would take about" in result.stdout
     assert items() == before
 
 
@@ -147,10 +148,24 @@ def test_a_wrong_call_ends_in_2_with_the_way_out(arguments: list[str], said: str
     assert "Traceback" not in result.output
 
 
-def test_on_a_terminal_the_line_of_progress_moves_while_no_parent_is_told_of() -> None:
-    screen = StringIO()
-    report = command.Report(Prices(), dry_run=False)
-    with command._watched(report, Console(file=screen, force_terminal=True, width=120)) as live:
-        report.tracking.items = 1234
-        live.refresh()
-    assert "0 parents, 1,234 items" in screen.getvalue()
+def test_what_is_written_slowly_is_reckoned_with() -> None:
+    report = command.Report(Prices(), dry_run=True, workers=2, wcu_per_second=10)
+    report.statuses["planned"] = 5000
+    assert report.estimate(3.0) == 503.0
+    report.wcu_per_second = None
+    assert report.estimate(3.0) == pytest.approx(3.0 + 200 * command.STATEMENTS_TAKE / 2)
+
+
+def test_the_line_of_progress_says_how_far_it_is_and_how_long_it_will_take() -> None:
+    report = command.Report(Prices(), dry_run=False, expected=1000)
+    report.began -= 10
+    report.tracking.items = 250
+    assert re.search(r"0 parents, 250 items \(25 a second\), .*, about 30 s left$", report.line())
+
+
+def test_items_are_expected_where_dynamodb_says_how_many_there_are() -> None:
+    assert expected_items([Post.like_tally], None) == 8
+    assert expected_items([Post.like_tally], (0, 2)) == 4
+    with FaultInjector(connection_for(Post.Meta).client) as injector:
+        injector.next_error("AccessDeniedException", "no", operation="DescribeTable")
+        assert expected_items([Post.like_tally], None) is None

@@ -10,6 +10,7 @@ import click
 
 from pynacount.auditing.page import Page
 from pynacount.commands.audited import Report, record, row
+from pynacount.commands.eta import expected_items
 from pynacount.commands.options import part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line
@@ -67,7 +68,7 @@ def audit_command(
         raise click.UsageError("--sample chooses its segments itself; leave --segment out")
     counters = one_model(target) if key else resolve(target)
     model = counters[0].owner
-    report = Report(target)
+    report = Report(target, None if key or sample else expected_items(counters, part))
     found = audit(
         counters,
         refs=[model.ref(**key_variables(model, key))] if key else None,

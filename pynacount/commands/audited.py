@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, get_args
 
 from pynacount.amounts import Amount
+from pynacount.commands.eta import left
 from pynacount.commands.records import key_record
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
@@ -28,6 +29,7 @@ class Report:
     """What was found so far."""
 
     target: str
+    expected: int | None = None
     tracking: Tracking = field(default_factory=Tracking)
     states: Counter[AuditState] = field(default_factory=Counter)
     wrong: int = 0
@@ -85,7 +87,8 @@ class Report:
         return (
             f"{self.states.total():,} tallies, {self.wrong:,} wrong, {track.items:,} items "
             f"({track.items / seconds:,.0f} a second), {track.read_units:,.0f} read units, "
-            f"segments {track.segments_done}/{track.segments}{slowed}"
+            f"segments {track.segments_done}/{track.segments}"
+            f"{left(track.items, self.expected, seconds)}{slowed}"
         )
 
     def facts(self, counters: Sequence[CounterField], extent: str) -> dict[str, str]:

@@ -7,10 +7,12 @@ import time
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import click
 
+from pynacount.commands.eta import duration, expected_items, left
 from pynacount.commands.options import part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line, key_record
@@ -18,7 +20,13 @@ from pynacount.commands.trouble import FAILED
 from pynacount.tallies import Seeded, Tracking, migrate
 from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
 from pynacount.tallies.scanning import DEFAULT_WORKERS
+from pynacount.tallies.statements import MAX_STATEMENTS
 from pynacount.targets import resolve, tables_of
+
+STATEMENTS_TAKE = 0.03
+"""Seconds that are reckoned for a request that seeds 25 parents."""
+SEED_TAKES = 0.02
+"""Seconds that are reckoned for a parent that is counted by itself: a read, a query, a write."""
 
 
 @click.command("migrate", short_help="Seed every parent of a live table.")
@@ -76,7 +84,13 @@ def migrate_command(
     labels = ", ".join(counter.label for counter in counters)
     if not (yes or dry_run or as_json) and sys.stdin.isatty():
         click.confirm(f"Seed {labels} in the table {tables_of(counters)}?", abort=True)
-    report = Report(Prices(read_price, write_price), dry_run)
+    report = Report(
+        Prices(read_price, write_price),
+        dry_run,
+        workers=workers,
+        wcu_per_second=wcu_per_second,
+        expected=None if state and Path(state).exists() else expected_items(counters, part),
+    )
     outcomes = migrate(
         counters,
         by=by,
@@ -116,15 +130,20 @@ class Report:
 
     prices: Prices
     dry_run: bool
+    workers: int = DEFAULT_WORKERS
+    wcu_per_second: float | None = None
+    expected: int | None = None
     tracking: Tracking = field(default_factory=Tracking)
     statuses: Counter[str] = field(default_factory=Counter)
     counted: Any = 0
+    alone: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def take(self, seeded: Seeded) -> None:
         """One more parent."""
         self.statuses[seeded.status] += 1
         self.counted += seeded.tally or 0
+        self.alone += seeded.status == "planned" and seeded.tally is None
 
     def summary(self) -> dict[str, Any]:
         """The whole as data."""
@@ -139,8 +158,16 @@ class Report:
             "write_units": track.write_units,
             "dollars": round(self.prices.dollars(track.read_units, track.write_units), 6),
             "seconds": round(seconds, 3),
+            **({"estimated_seconds": round(self.estimate(seconds), 1)} if self.dry_run else {}),
             "retries": dict(track.retries),
         }
+
+    def estimate(self, seconds: float) -> float:
+        """The seconds that the run itself would take: to read as this one did, and to write."""
+        together = (self.statuses["planned"] - self.alone) / MAX_STATEMENTS
+        writing = (together * STATEMENTS_TAKE + self.alone * SEED_TAKES) / self.workers
+        least = self.statuses["planned"] / self.wcu_per_second if self.wcu_per_second else 0.0
+        return seconds + max(writing, least)
 
     def lines(self) -> list[str]:
         """The whole for a person."""
@@ -156,6 +183,8 @@ class Report:
             f"{found['items']:,} items read in {found['seconds']:.1f} s; {track.read_units:,.0f} read and "
             f"{track.write_units:,.0f} write units, about ${found['dollars']:.2f} on demand"
         )
+        if self.dry_run:
+            lines.append(f"the run itself would take about {duration(found['estimated_seconds'])}")
         if track.retries:
             lines.append("tried again after " + ", ".join(f"{met} ({n})" for met, n in sorted(track.retries.items())))
         return lines
@@ -167,7 +196,8 @@ class Report:
         slowed = f", tried again {retries} times" if retries else ""
         return (
             f"{done:,} parents, {track.items:,} items ({track.items / seconds:,.0f} a second), "
-            f"{track.read_units:,.0f} read units, segments {track.segments_done}/{track.segments}{slowed}"
+            f"{track.read_units:,.0f} read units, segments {track.segments_done}/{track.segments}"
+            f"{left(track.items, self.expected, seconds)}{slowed}"
         )
 
 
