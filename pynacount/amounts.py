@@ -64,6 +64,15 @@ def subtotal(left: Amount, right: Amount) -> Amount:
     return _whole(_EXACT.add(Decimal(left), Decimal(right)))
 
 
+def unstorable(number: Amount, where: str) -> str:
+    """Why DynamoDB could not hold the number; empty where it can."""
+    try:
+        amount(number, where)
+    except CounterTypeError as error:
+        return error.msg
+    return ""
+
+
 def difference(left: Amount, right: Amount) -> Amount:
     """The exact difference of two stored numbers, for a person to read: DynamoDB need not be able to hold it."""
     if type(left) is int and type(right) is int:

@@ -179,6 +179,14 @@ class Add:
     amount: Amount
 
 
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """``SET name = if_not_exists(name, first) + 1``."""
+
+    name: str
+    first: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenAction:
     """An update action that the application gave."""
@@ -186,7 +194,7 @@ class GivenAction:
     action: pynamodb_update.Action
 
 
-Action: TypeAlias = Set | Copy | Remove | Add | GivenAction
+Action: TypeAlias = Set | Copy | Remove | Add | Raise | GivenAction
 
 _WISHES: dict[Any, str] = {1: "one", -1: "minusOne", 0: "zero"}
 _CLAUSES = {
@@ -213,6 +221,10 @@ def update_text(actions: Iterable[Action], names: Names) -> str:
             case Set(name, content):
                 wish = "zero" if content == ZERO else None
                 clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.value(content, wish)}")
+            case Raise(name, first):
+                known, one = names.name(name), names.value({"N": "1"}, "one")
+                begun = f"if_not_exists({known}, {names.value({'N': str(first)})})"
+                clauses.setdefault("SET", []).append(f"{known} = {begun} + {one}")
             case Copy(name, source):
                 clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.name(source)}")
             case Remove(name):

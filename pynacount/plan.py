@@ -24,6 +24,7 @@ from pynacount.expressions import (
     GivenAction,
     Guard,
     Names,
+    Raise,
     Remove,
     Same,
     Set,
@@ -80,6 +81,7 @@ class Update:
         item = self.key.wire()
         item.update({a.name: a.value for a in self.actions if isinstance(a, Set)})
         item.update({a.name: {"N": str(a.amount)} for a in self.actions if isinstance(a, Add)})
+        item.update({a.name: {"N": str(a.first)} for a in self.actions if isinstance(a, Raise)})
         return max(item_size(item), known)
 
 
@@ -217,6 +219,8 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
             adds[action.name] = plus(adds.get(action.name, 0), action.amount)
             continue
         name = _path(action)
+        if isinstance(action, Raise) and isinstance(others.get(name), Raise):
+            continue  # once is enough
         for other in (*others, *adds):
             _refuse_twice(name, other, first.key)
         others[name] = action

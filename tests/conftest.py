@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
+from pynacount import marks
 from pynacount.testing import ENGINES, DynamoDBLocalEngine, Engine, MotoEngine, create_tables
 
 # The time of one example is the engine's, and says nothing about the code.
@@ -54,3 +55,9 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 def tables(engine: Engine) -> Callable[..., None]:
     """``tables(Post, Like)`` creates the tables of these models, one for all that share it."""
     return create_tables
+
+
+@pytest.fixture
+def marks_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marks of every parent begin at 0, so that a test can tell how often they were raised."""
+    monkeypatch.setattr(marks, "birth_mark", lambda: 0)

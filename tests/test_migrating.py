@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, models, uncounted
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models, uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import DeclarationError, StateError
 from pynacount.tallies import Tracking, migrate
@@ -21,7 +21,7 @@ from pynacount.tallies.groups import Groups
 from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import passes
 from pynacount.testing import Fault, FaultInjector, record_requests
-from social import ALL, Album, Like, Meta, Post, Product, User, items, number, put
+from social import ALL, Album, Like, Meta, Post, Product, User, items, number, put, raw
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +142,19 @@ class TestMigrate:
         assert "REVIEW#1" in outcomes["PRODUCT#p"].message
         assert (number("PRODUCT#p", "star-sum"), number("PRODUCT#q", "star-sum")) == (None, "5")
 
+    def test_a_sum_that_dynamodb_cannot_hold_is_told_of_its_parent_and_the_rest_goes_on(self, tables: Tables) -> None:
+        for name, stars in (("p", ("9E125", "9E125")), ("q", ("1E30", "1E-30")), ("r", ("1", "2"))):
+            put(f"PRODUCT#{name}", "META")
+            for index, number_of in enumerate(stars):
+                put(f"PRODUCT#{name}", f"REVIEW#{index}", stars={"N": number_of})
+        found = {seeded.key.values[0][1]: seeded for seeded in migrate([Product.star_tally], workers=1)}
+        assert {name: seeded.status for name, seeded in found.items()} == {
+            "PRODUCT#p": "failed",
+            "PRODUCT#q": "failed",
+            "PRODUCT#r": "seeded",
+        }
+        assert "Product.star_tally of the parent PK='PRODUCT#q' SK='META'" in found["PRODUCT#q"].message
+
     def test_a_limit_stops_it_and_the_next_run_does_the_rest(self, tables: Tables) -> None:
         legacy({f"p{index}": 1 for index in range(5)})
         assert len(list(migrate([Post.like_tally], workers=1, limit=2))) == 2
@@ -229,6 +242,27 @@ class TestState:
             (seeded,) = migrate([Post.like_tally], workers=1, state=state)
         assert seeded.tally == 6
         assert "ExclusiveStartKey" in next(request for operation, request in sent if operation == "Scan")
+
+    def test_each_of_several_tables_has_a_state_of_its_own(self, tables: Tables, tmp_path: Path) -> None:
+        class Far(models.PostMeta):
+            class Meta:
+                table_name = "Far"
+
+            likes: CountedSet[Any] = CountedSet("FarLike", tally="like_tally")
+
+        class FarLike(models.Like):
+            class Meta:
+                table_name = "Far"
+
+            post = CountedIn(Far.like_tally)
+
+        tables(Far)
+        legacy({"a": 1})
+        raw().put_item(TableName="Far", Item={"PK": {"S": "POST#b"}, "SK": {"S": "META"}, "createdAt": {"N": "1"}})
+        state = tmp_path / "state"
+        for seeded in (2, 0):
+            assert len(list(migrate([Post.like_tally, Far.like_tally], workers=1, state=state))) == seeded
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["state.Far", "state.Town"]
 
     def test_the_state_of_another_pass_is_refused(self, tables: Tables, tmp_path: Path) -> None:
         state = tmp_path / "state"

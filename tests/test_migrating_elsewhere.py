@@ -453,7 +453,7 @@ class TestWaysOut:
                 list(migrate([Author.own_tally, Author.text_tally], segments=2, segment=0))
             result = CliRunner().invoke(group, ["migrate", "test_migrating_elsewhere:Author", "--segment", "1/2"])
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-        assert sent == []
+        assert {operation for operation, _ in sent} <= {"DescribeTable"}
 
     def test_a_query_for_each_parent_needs_an_index(self, tables: Tables) -> None:
         with pytest.raises(DeclarationError, match=r"declare an index on them.*index="):

@@ -179,6 +179,7 @@ def test_a_cascade_is_swept_only_where_it_is_asked_for(monkeypatch: pytest.Monke
 # -- one parent
 
 
+@pytest.mark.usefixtures("marks_from_0")
 class TestKey:
     def test_only_the_parent_of_that_key_is_repaired(self, audits: list[dict[str, Any]]) -> None:
         result = run("social:Post", "--key", "post_id=b")

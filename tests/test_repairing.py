@@ -229,6 +229,7 @@ class TestRevision:
                 n = CounterField(revision="body")
 
 
+@pytest.mark.usefixtures("marks_from_0")
 class TestDefer:
     def early(self) -> Any:
         put("POST#d", "META")

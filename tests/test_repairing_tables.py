@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,23 +44,6 @@ class PollVote(CountedModel):
     poll = CountedIn(Poll.vote_tally)
 
 
-class BusyPost(models.PostMeta):
-    class Meta:
-        table_name = "Busy"
-        counted_deadline = 60
-        max_pool_connections = 30
-
-    like_tally = CounterField(attr_name="likeTally", settle=0.05)
-    likes: CountedSet[Any] = CountedSet("BusyLike", tally="like_tally")
-
-
-class BusyLike(models.Like):
-    class Meta(BusyPost.Meta):
-        pass
-
-    post = CountedIn(BusyPost.like_tally)
-
-
 class Topic(CountedModel):
     """Keyed by a number, and weighed by what its answers say; they go with it."""
 
@@ -89,7 +66,7 @@ class Answer(CountedModel):
 
 @pytest.fixture(autouse=True)
 def social(tables: Tables) -> None:
-    tables(*ALL, Poll, PollVote, BusyPost, Topic, Answer)
+    tables(*ALL, Poll, PollVote, Topic, Answer)
 
 
 @pytest.fixture
@@ -120,6 +97,7 @@ def repaired(counter: CounterField, *rows: Audited, **options: Any) -> list[Repa
     return list(repair([counter], rows, workers=1, **options))
 
 
+@pytest.mark.usefixtures("marks_from_0")
 class TestDrifted:
     def test_each_gets_its_count_and_what_was_done_is_told(self, waits: list[float]) -> None:
         for name, tally in {"a": 5, "b": 0, "c": -7}.items():
@@ -534,84 +512,3 @@ class TestSavedAudit:
         Other.like_tally.owner.__name__ = "Post"
         with pytest.raises(TargetError, match=r"two counters are called Post\.like_tally"):
             saved(LINE, counters=(Post.like_tally, Other.like_tally))
-
-
-# -- at scale, under traffic
-
-
-POSTS = 200
-CHILD = """
-from pynacount.tallies import repair
-from test_repairing_tables import BusyPost, busy_rows
-
-for done in repair([BusyPost.like_tally], busy_rows(), workers=4):
-    print(done.status, flush=True)
-"""
-
-
-def busy_rows() -> Iterator[Audited]:
-    for index in range(POSTS):
-        key = ItemKey("Busy", ("PK", "SK"), (("S", f"POST#{index}"), ("S", "META")))
-        yield Audited("BusyPost.like_tally", key, "drifted", 0, 0, wrong=True)
-
-
-class Writer:
-    """Likes and unlikes with users of its own, so that it knows each answer beforehand."""
-
-    def __init__(self, seed: int) -> None:
-        self.dice, self.seed = random.Random(seed), seed
-        self.likes: set[tuple[int, int]] = set()
-        self.answers = 0
-
-    def write(self, stop: threading.Event) -> None:
-        while not stop.is_set():
-            place = self.dice.randrange(POSTS), self.dice.randrange(3)
-            likes, user = BusyPost.ref(post_id=str(place[0])).likes, f"{self.seed}-{place[1]}"
-            if self.dice.random() < 0.6:
-                assert likes.add(user_id=user) is (place not in self.likes)
-                self.likes.add(place)
-            else:
-                assert likes.discard(user_id=user) is (place in self.likes)
-                self.likes.discard(place)
-            self.answers += 1
-
-
-@pytest.mark.real_engine
-def test_two_repairs_at_once_after_one_that_was_killed_end_exact_and_no_like_is_lost_or_refused() -> None:
-    client = connection_for(BusyPost.Meta).client
-    for index in range(POSTS):
-        drift = random.Random(index).choice([-7, -1, 2, 30])
-        meta = {"PK": {"S": f"POST#{index}"}, "SK": {"S": "META"}, "likeTally": {"N": str(drift)}}
-        client.put_item(TableName="Busy", Item=meta)
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parent.parent)])
-    killed = subprocess.Popen(
-        [sys.executable, "-c", CHILD], env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
-    )
-    stop, writers = threading.Event(), [Writer(seed) for seed in range(4)]
-    with ThreadPoolExecutor(6) as pool:
-        people = [pool.submit(writer.write, stop) for writer in writers]
-        try:
-            assert killed.stdout is not None
-            halfway = [killed.stdout.readline() for _ in range(POSTS // 4)]
-            killed.kill()
-            assert killed.wait() != 0
-            repairs = [pool.submit(lambda: list(repair([BusyPost.like_tally], busy_rows()))) for _ in range(2)]
-            outcomes = [done for run in repairs for done in run.result()]
-        finally:
-            stop.set()
-        for person in people:
-            person.result()
-    assert "repaired\n" in halfway
-    assert {done.status for done in outcomes} == {"repaired", "unchanged"} and len(outcomes) == 2 * POSTS
-    assert min(writer.answers for writer in writers) > 100
-    stored = client.get_paginator("scan").paginate(TableName="Busy", ConsistentRead=True)
-    table = [item for page in stored for item in page["Items"]]
-    likes = {(item["PK"]["S"], item["SK"]["S"]) for item in table if item["SK"]["S"] != "META"}
-    assert likes == {
-        (f"POST#{post}", f"LIKE#USER#{writer.seed}-{user}") for writer in writers for post, user in writer.likes
-    }
-    tallies = {item["PK"]["S"]: item for item in table if item["SK"]["S"] == "META"}
-    assert all("likeTallyWas" not in item for item in tallies.values())
-    assert {pk: int(item["likeTally"]["N"]) for pk, item in tallies.items()} == {
-        pk: sum(parent == pk for parent, _ in likes) for pk in tallies
-    }

@@ -37,7 +37,7 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
     if standing.was is not None:
         found.append(f"{standing.attr_name}Was keeps {standing.was}, from before it was counted anew")
     if standing.pending is not None:
-        found.append(f"{standing.attr_name}Pending is {standing.pending}: children were written uncounted")
+        found.append(f"{standing.attr_name}Pending is there: children were written uncounted, or it was repaired")
     if standing.moving:
         found.append(
             f"its children come and go: no two of {standing.looks} looks were alike; look again when it is quiet"

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pynacount import marks
 from pynacount.amounts import Amount
 from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
 from pynacount.errors import CounterContention, CounterNotSeeded, DeclarationError, PynacountError
-from pynacount.expressions import Absent, Action, Add, Copy, Exists, Guard, Remove, Same, Set
+from pynacount.expressions import Absent, Action, Copy, Exists, Guard, Raise, Remove, Same, Set
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
@@ -73,7 +74,7 @@ def fence(tally: Tally, key: ItemKey) -> Send:
     actions: tuple[Action, ...] = (
         Copy(tally.was_name, tally.attr_name),
         Remove(tally.attr_name),
-        Add(tally.pending_name, 1),
+        Raise(tally.pending_name, marks.birth_mark()),
     )
     return Plan((Update(key, actions, (Claim((Exists(tally.attr_name),), tally),)),)).send()
 

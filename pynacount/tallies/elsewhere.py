@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pynacount.amounts import amount
+from pynacount.amounts import unstorable
 from pynacount.contributions import Tally
-from pynacount.errors import CounterTypeError, DeclarationError
+from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.plan import Update
 from pynacount.protocols.seeding import seed_recorded, write_recorded
@@ -202,12 +202,8 @@ class Elsewhere:
     def _known(self, one: Sum) -> Seeded | None:
         """What becomes of a parent that is not written to."""
         label = self._tallies[one.counter].label
-        try:
-            amount(one.total, f"{label} of the parent {one.key}")
-        except CounterTypeError as error:
-            return Seeded(label, one.key, "failed", message=one.trouble or error.msg)
-        if one.trouble:
-            return Seeded(label, one.key, "failed", message=one.trouble)
+        if trouble := one.trouble or unstorable(one.total, f"{label} of the parent {one.key}"):
+            return Seeded(label, one.key, "failed", message=trouble)
         if self._run.dry_run:
             self._run.track.note_write(1)
             return Seeded(label, one.key, "planned", one.total)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pynacount.amounts import Amount, plus, stored_amount
+from pynacount.amounts import Amount, stored_amount, subtotal, unstorable
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
 from pynacount.keys import ItemKey
@@ -83,7 +83,8 @@ class Groups:
         """The parents of the running group, which is complete."""
         for one in self._open:
             if one.parent is not None or (self._orphans and one.met):
-                yield Found(one.local.tally, one.key, one.parent, None if one.trouble else one.total, one.trouble)
+                trouble = one.trouble or unstorable(one.total, f"{one.local.tally.label} of the parent {one.key}")
+                yield Found(one.local.tally, one.key, one.parent, None if trouble else one.total, trouble)
         self._current, self._open = None, []
 
     def _start(self, partition: str | None) -> None:
@@ -130,7 +131,7 @@ class _Open:
             self.parent = item
         for prefix, each in self.constant:
             if sort.startswith(prefix):
-                self.total = self.total + 1 if each == 1 and type(self.total) is int else plus(self.total, each)
+                self.total = self.total + 1 if each == 1 and type(self.total) is int else subtotal(self.total, each)
                 self.met = True
         for source in self.read:
             if sort.startswith(source.prefix):
@@ -145,4 +146,4 @@ class _Open:
             return
         if found is not None:
             self.met = True
-            self.total = plus(self.total, found)
+            self.total = subtotal(self.total, found)

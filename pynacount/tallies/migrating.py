@@ -51,6 +51,7 @@ def migrate(
     :param segment: the only one to be read, from 0, so that several machines can share a table. Not for counters whose
         children only a scan finds.
     :param state: a file that keeps the position, to go on after an interruption; one for each run that shares a table.
+        Where the counters are of several tables, each has a file of that name with the table's behind it.
         It keeps the sums of children that only a scan finds, which otherwise spill to a temporary file.
     :param rcu_per_second: most read units a second; likewise ``wcu_per_second`` for write units.
     :param limit: most parents to be seeded.
@@ -76,13 +77,19 @@ def migrate(
         dry_run=dry_run,
     )
     numbers = range(total) if segment is None else range(segment, segment + 1)
-    for one in passes(counters, by_query=by == "query", elsewhere=True):
+    all_passes = passes(counters, by_query=by == "query", elsewhere=True)
+    for one in all_passes:
         about = {"table": one.table, "counters": sorted(one.labels), "segments": total, "by": by, **identity(one)}
-        kept = State(None if dry_run else state, about)
+        kept = State(None if dry_run else _state_of(one, state, len(all_passes)), about)
         try:
             yield from _seed_table(one, numbers, kept, run)
         finally:
             kept.close()
+
+
+def _state_of(one: TablePass, state: str | Path | None, passes: int) -> str | Path | None:
+    """The state file of one table: where there are several, each has its own beside the one that was named."""
+    return state if state is None or passes == 1 else f"{state}.{one.table}"
 
 
 def _seed_table(one: TablePass, numbers: Sequence[int], kept: State, run: Run) -> Iterator[Seeded]:

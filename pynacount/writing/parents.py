@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pynacount import marks
 from pynacount.amounts import Amount
 from pynacount.contributions import Tally
 from pynacount.errors import UncountedWrite
-from pynacount.expressions import Absent, Action, Add, Exists, Guard, Remove
+from pynacount.expressions import Absent, Action, Add, Exists, Guard, Raise, Remove
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Update, Write
 from pynacount.writing.blocks import uncounted_block
-
-
-def birth_mark() -> int:
-    """Where the uncounted writes of a parent that is born unseeded begin to be counted.
-
-    Never the same for two parents that have one key, one after the other: a seeder that slept over the change
-    must not take the second for the first.
-    """
-    return time.time_ns()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,10 +28,12 @@ class Known:
     """What refusals told of the parents.
 
     ``orphaned`` do not exist, and there is no tally to keep. ``deferred`` have no tally, and are counted later.
+    ``birth_mark`` is where a mark begins that is raised for the first time.
     """
 
     orphaned: set[ItemKey] = field(default_factory=set)
     deferred: set[tuple[Tally, ItemKey]] = field(default_factory=set)
+    birth_mark: int = field(default_factory=lambda: marks.birth_mark())
 
 
 def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) -> Write:
@@ -53,7 +46,7 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
         refuse_zero(tallies)
         block.unseeded.add(key)
         fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
-        fences += [Add(tally.pending_name, 1) for tally in tallies]
+        fences += [Raise(tally.pending_name, known.birth_mark) for tally in tallies]
         open_: list[Guard] = [Absent(tally.closed_name) for tally in tallies if tally.closes]
         return Update(key, tuple(fences), (Claim((Exists(key.names[0]), *open_), claim_by),))
     guards: list[Guard] = []
@@ -61,7 +54,7 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
     for tally, amount in tallies.items():
         if (tally, key) in known.deferred:
             guards += deferred_guards(tally)
-            adds.append(Add(tally.pending_name, 1))
+            adds.append(Raise(tally.pending_name, known.birth_mark))
             continue
         guards += parent_guards(tally)
         if amount:

@@ -8,6 +8,7 @@ from typing import Any
 from pynamodb.constants import NUMBER
 from pynamodb.expressions.condition import Condition
 
+from pynacount import marks
 from pynacount.contributions import NOTHING
 from pynacount.errors import AlreadyCounted, KeyTemplateError, NotCounted, ParentMissing
 from pynacount.expressions import ZERO, Action, Given, Guard, Remove, Same, Set, same_value
@@ -15,7 +16,6 @@ from pynacount.plan import Check, Claim, Plan, Put, Update, Write
 from pynacount.steps import Item
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import ModelIntent, NeedsSeed
-from pynacount.writing.parents import birth_mark
 
 
 class Save(ModelIntent):
@@ -26,7 +26,7 @@ class Save(ModelIntent):
         self.stored: Item | None = instance._stored_item
         self.over = False
         self.met: Item = {}
-        self.birth_mark = birth_mark()
+        self.birth_mark = marks.birth_mark()
         if self.stored is None:
             self.counting.check_instance(instance)
             self.needs_token = self.counting.is_child or self.ends_its_own_guard

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,7 +110,9 @@ def test_a_fence_that_leaves_no_lasting_mark_lets_an_old_count_be_set() -> None:
         expression = request.get("UpdateExpression", "")
         if send.operation != "UpdateItem" or "likeTallyPending" not in expression + request["ConditionExpression"]:
             return send
-        request["UpdateExpression"] = expression.replace(" ADD likeTallyPending :one", "")
+        request["UpdateExpression"] = re.sub(
+            r", likeTallyPending = if_not_exists\(likeTallyPending, :\w+\) \+ :one", "", expression
+        )
         request["ConditionExpression"] = (
             "attribute_exists(PK) AND attribute_not_exists(likeTally)"
             if "SET likeTally =" in expression
