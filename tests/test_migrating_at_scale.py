@@ -261,7 +261,7 @@ def migration(state: Path, moment: str = "", times: int = 0) -> Counter[str]:
 
 
 def test_killed_25_times_at_random_moments_it_ends_exact_and_reads_little_twice(tmp_path: Path) -> None:
-    likes = {f"p{post:03}": post % 6 for post in range(300)}
+    likes = {f"p{post:03}": post % 6 for post in range(220)}
     fill(likes)
     dice = random.Random(7)
     moments = [*MOMENTS] * (KILLS // len(MOMENTS)) + dice.sample([*MOMENTS], KILLS % len(MOMENTS))
@@ -269,7 +269,7 @@ def test_killed_25_times_at_random_moments_it_ends_exact_and_reads_little_twice(
     seen: Counter[str] = Counter()
     seeded = [0]
     for moment in moments:
-        seen += migration(tmp_path / "state", moment, dice.randint(1, 4))
+        seen += migration(tmp_path / "state", moment, dice.randint(1, 6))
         seeded.append(sum(post.tally is not None for post in stored().values()))
     assert seeded == sorted(seeded)
     assert len(set(seeded)) > KILLS / 2  # they were spread over the run

@@ -217,6 +217,10 @@ def report(table: Table, found: list[Round]) -> float:
         f"  peak memory, MiB: scan {statistics.median(peaks[0]):.1f}, migrate {statistics.median(peaks[1]):.1f} "
         f"({', '.join(f'{peak:.1f}' for peak in peaks[1])})"
     )
+    cpu = [
+        statistics.median(times) for times in zip(*((one.scan.cpu, one.migration.cpu) for one in found), strict=True)
+    ]
+    print(f"  CPU seconds of the process: scan {cpu[0]:.1f}, migrate {cpu[1]:.1f}; the rest is the engine's")
     if waits := [wait for one in found for wait in one.waits]:
         print(f"  {len(waits):,} likes and unlikes meanwhile, {statistics.median(waits) * 1000:.1f} ms each (median)")
     print(flush=True)
