@@ -256,12 +256,12 @@ def migration(state: Path, moment: str = "", times: int = 0) -> Counter[str]:
         seen.update(rest.decode())
     os.close(out)
     child.join()
-    assert child.exitcode == (-signal.SIGKILL if moment else 0)
+    assert child.exitcode == (-signal.SIGKILL if moment else 0), "it failed, or came to its end before it was killed"
     return Counter({name: seen[one] for name, one in LETTERS.items()})
 
 
 def test_killed_25_times_at_random_moments_it_ends_exact_and_reads_little_twice(tmp_path: Path) -> None:
-    likes = {f"p{post:03}": post % 6 for post in range(220)}
+    likes = {f"p{post:03}": post % 6 for post in range(250)}
     fill(likes)
     dice = random.Random(7)
     moments = [*MOMENTS] * (KILLS // len(MOMENTS)) + dice.sample([*MOMENTS], KILLS % len(MOMENTS))
