@@ -29,7 +29,7 @@ from pynacount.errors import CounterNotSeeded, DeclarationError, StateError
 from pynacount.keys import ItemKey
 from pynacount.tallies import Seeded, Tracking, migrate
 from pynacount.tallies.aggregating import Recorded, SummedPages, SummedScan, Sums
-from pynacount.tallies.elsewhere import child_tables
+from pynacount.tallies.children import child_tables
 from pynacount.tallies.progress import Position, State
 from pynacount.testing import Fault, FaultInjector, record_requests
 from social import Meta, before, item, items, put, raw, right_before
@@ -608,7 +608,7 @@ def test_however_the_pages_fall_and_wherever_it_dies_the_sums_are_the_counts(
 
         files = opened()
         state, sums, scan = next(files)
-        sums.record([Recorded(TARGET, author_key(number), "3" if number else None) for number in (0, 1, 2)])
+        sums.record([Recorded(TARGET, author_key(number), {}, number > 0) for number in (0, 1, 2)])
         while not (position := scan.position(0)).done:
             start = int(position.start["at"]["N"]) if position.start else 0
             size = sizes[start % len(sizes)]
@@ -634,10 +634,11 @@ def test_the_sums_of_parents_that_were_never_recorded_tell_so(tmp_path: Path) ->
     (table, *_) = child_tables([Author.text_tally])
     list(SummedPages(scan, 0, table.readers).take(notes_of([1, 2, 2])))
     scan.save(0, Position(None, None, True))
-    sums.record([Recorded(TARGET, author_key(1), "5", True)])
+    marks = {"textTallyPending": {"N": "5"}, "textTallyWas": {"N": "9"}}
+    sums.record([Recorded(TARGET, author_key(1), marks, True)])
     first, second = sums.first(10)
-    assert (first.parent, first.total) == (Recorded(TARGET, author_key(1), "5", True), 1)
-    assert (second.parent, second.total) == (None, 2)
+    assert (first.item, first.total) == (marks, 1)
+    assert (second.item, second.total) == (None, 2)
     assert sums.first(10, after=first) == [second]
     state.close()
 
@@ -645,7 +646,7 @@ def test_the_sums_of_parents_that_were_never_recorded_tell_so(tmp_path: Path) ->
 def test_a_page_that_cannot_be_written_leaves_neither_its_sums_nor_its_position(tmp_path: Path) -> None:
     state = State(tmp_path / "state", {})
     sums = Sums(state)
-    sums.record([Recorded(TARGET, author_key(1))])
+    sums.record([Recorded(TARGET, author_key(1), {})])
     scan = SummedScan(sums, state, 0)
     (table, *_) = child_tables([Author.text_tally])
     list(SummedPages(scan, 0, table.readers).take(notes_of([1])))

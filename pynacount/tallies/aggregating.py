@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pynacount.amounts import Amount, stored_amount, subtotal
+from pynacount.amounts import Amount, stored_amount, subtotal, unstorable
+from pynacount.contributions import Tally
 from pynacount.keys import ItemKey
 from pynacount.steps import Item
 from pynacount.tallies.groups import Found
@@ -26,31 +27,42 @@ Stage: TypeAlias = Literal["recording", "counting"]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A parent as it was met: ``mark`` is its ``<tally>Pending``, ``repairing`` whether it bears ``<tally>Was``."""
+    """A parent as it was met: ``item`` is its tally and its marks, those that it bears; None where there is no parent.
+
+    ``marked``: whether it bears ``<tally>Pending``.
+    """
 
     counter: str
     key: ItemKey
-    mark: str | None = None
-    repairing: bool = False
+    item: Item | None
+    marked: bool = False
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it never had a tally, so that nothing but the tally is to be set."""
-        return self.mark is None and not self.repairing
+    @classmethod
+    def of(cls, tally: Tally, key: ItemKey, item: Item | None) -> Recorded:
+        """What of an item must be kept for one tally."""
+        if item is None:
+            return cls(tally.target, key, None)
+        names = (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name)
+        kept = {name: item[name] for name in names if name in item}
+        return cls(tally.target, key, kept, tally.pending_name in kept)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
     """What the children of one parent come to; ``trouble`` says why that is not known.
 
-    ``parent`` is None where the parent was never recorded.
+    ``item`` is as the parent was recorded; None where it never was.
     """
 
     counter: str
     key: ItemKey
-    parent: Recorded | None
+    item: Item | None
     total: Amount
     trouble: str
+
+    def why_unknown(self, label: str) -> str:
+        """Why no tally can hold it; empty where one can."""
+        return self.trouble or unstorable(self.total, f"{label} of the parent {self.key}")
 
 
 class Sums:
@@ -62,8 +74,8 @@ class Sums:
         with state.transaction() as base:
             base.create_function("subtotal", 2, _subtotal, deterministic=True)
             base.execute(
-                "CREATE TABLE IF NOT EXISTS sums (counter TEXT, parent TEXT, recorded INTEGER, mark TEXT, "
-                "repairing INTEGER, total TEXT, trouble TEXT, PRIMARY KEY (counter, parent)) WITHOUT ROWID"
+                "CREATE TABLE IF NOT EXISTS sums (counter TEXT, parent TEXT, item TEXT, marked INTEGER, "
+                "total TEXT, trouble TEXT, PRIMARY KEY (counter, parent)) WITHOUT ROWID"
             )
             base.execute(
                 "CREATE TABLE IF NOT EXISTS strays (counter TEXT, child TEXT, trouble TEXT, "
@@ -93,12 +105,12 @@ class Sums:
 
     def record(self, parents: Iterable[Recorded]) -> None:
         """Keep these parents. One that was met before is as it is now."""
-        rows = [(p.counter, _text(p.key), p.mark, p.repairing) for p in parents]
+        rows = [(p.counter, _text(p.key), _item_text(p.item), p.marked) for p in parents]
         if rows:
             with self._state.transaction() as base:
                 base.executemany(
-                    "INSERT INTO sums VALUES (?, ?, 1, ?, ?, '0', '') ON CONFLICT (counter, parent) "
-                    "DO UPDATE SET recorded = 1, mark = excluded.mark, repairing = excluded.repairing",
+                    "INSERT INTO sums VALUES (?, ?, ?, ?, '0', '') ON CONFLICT (counter, parent) "
+                    "DO UPDATE SET item = excluded.item, marked = excluded.marked",
                     rows,
                 )
 
@@ -109,7 +121,7 @@ class Sums:
         with self._state.transaction() as base:
             if not self._only_recorded:
                 base.executemany(
-                    "INSERT OR IGNORE INTO sums VALUES (?, ?, 0, NULL, 0, '0', '')",
+                    "INSERT OR IGNORE INTO sums VALUES (?, ?, NULL, 0, '0', '')",
                     [(counter, parent) for _, counter, parent in (*sums, *troubles)],
                 )
             base.executemany(
@@ -134,14 +146,14 @@ class Sums:
     def marked(self) -> frozenset[str]:
         """The counters of which a parent bears a mark."""
         with self._state.reading() as base:
-            return frozenset(row[0] for row in base.execute("SELECT DISTINCT counter FROM sums WHERE mark IS NOT NULL"))
+            return frozenset(row[0] for row in base.execute("SELECT DISTINCT counter FROM sums WHERE marked"))
 
     def first(self, many: int, after: Sum | None = None) -> list[Sum]:
         """The first parents in the order of their keys, or the next behind ``after``."""
         since = ("", "") if after is None else (after.counter, _text(after.key))
         with self._state.reading() as base:
             rows = base.execute(
-                "SELECT counter, parent, recorded, mark, repairing, total, trouble FROM sums "
+                "SELECT counter, parent, item, total, trouble FROM sums "
                 "WHERE (counter, parent) > (?, ?) ORDER BY counter, parent LIMIT ?",
                 (*since, many),
             ).fetchall()
@@ -222,10 +234,12 @@ class SummedPages:
         """There is nothing to restore."""
 
 
-def _sum(counter: str, parent: str, recorded: int, mark: str | None, repairing: int, total: str, trouble: str) -> Sum:
-    key = _key(parent)
-    met = Recorded(counter, key, mark, bool(repairing)) if recorded else None
-    return Sum(counter, key, met, stored_amount(total), trouble)
+def _sum(counter: str, parent: str, item: str | None, total: str, trouble: str) -> Sum:
+    return Sum(counter, _key(parent), None if item is None else json.loads(item), stored_amount(total), trouble)
+
+
+def _item_text(item: Item | None) -> str | None:
+    return None if item is None else json.dumps(item, default=str)  # bytes are no number, whatever they are
 
 
 def _text(key: ItemKey) -> str:

@@ -15,7 +15,8 @@ from typing import Literal
 from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.tallies.aggregating import Sums
-from pynacount.tallies.elsewhere import Elsewhere, identity, parents_too, refuse_part
+from pynacount.tallies.children import parents_too, refuse_part
+from pynacount.tallies.elsewhere import Elsewhere, identity
 from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import TablePass, passes
 from pynacount.tallies.progress import State
@@ -65,12 +66,12 @@ def migrate(
     for counter in counters:
         _check(counter)
         if segment is not None:
-            refuse_part(counter)
+            refuse_part(counter, "seed it by one run without a segment")
     total = segments or workers
     run = Run(
         workers=workers,
         segments=total,
-        reading=Pace(rcu_per_second),
+        pace=Pace(rcu_per_second),
         writing=Pace(wcu_per_second),
         track=track,
         budget=itertools.repeat(None) if limit is None else itertools.repeat(None, limit),
@@ -95,7 +96,7 @@ def _state_of(one: TablePass, state: str | Path | None, passes: int) -> str | Pa
 def _seed_table(one: TablePass, numbers: Sequence[int], kept: State, run: Run) -> Iterator[Seeded]:
     sums = Sums(kept) if one.elsewhere else None
     while True:
-        scan: TableScan[Seeded] = TableScan(one, run.segments, kept, run.reading, run.track, parents_too(one))
+        scan: TableScan[Seeded] = TableScan(one, run.segments, kept, run.pace, run.track, parents_too(one))
         interrupted = sums is not None and sums.stage == "counting"
         for _ in range(sum(sums.many().values()) if sums is not None else 0):
             run.may_seed()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pynacount.errors import StateError
 from pynacount.steps import Item
 
-VERSION = 2
+VERSION = 3
 LOCKED = 1.0
 """Seconds to wait for another run to let go of the file."""
 

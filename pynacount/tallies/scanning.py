@@ -69,6 +69,16 @@ def item_count(model: Any) -> int | None:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How tables are read: by so many threads, in so many segments, at which pace."""
+
+    workers: int
+    segments: int
+    pace: Pace
+    track: Tracking
+
+
 class Segment(Protocol[T]):
     """What is done with the parents that are found in one segment; gives results, several at a time."""
 

@@ -21,21 +21,17 @@ from pynacount.tallies.groups import Found
 from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import TablePass
 from pynacount.tallies.results import Seeded
-from pynacount.tallies.scanning import TableScan, Tracking
+from pynacount.tallies.scanning import Reading, TableScan
 from pynacount.tallies.statements import DENIED, MAX_STATEMENTS, write_together
 
 CLOSED = "a cascade has begun to delete it; call delete() again"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Reading):
     """How a migration goes about it. ``budget`` gives a None for each parent that may still be seeded."""
 
-    workers: int
-    segments: int
-    reading: Pace
     writing: Pace
-    track: Tracking
     budget: Iterator[None]
     dry_run: bool
 
@@ -113,7 +109,7 @@ class Seeder:
                 self._scan.stopping.set()
                 break
             if one.tally in self._elsewhere and not _is_closed(one):
-                apart.append(recorded(one))
+                apart.append(Recorded.of(one.tally, one.key, one.item))
             elif self._run.dry_run or not self._may_wait(one):
                 yield [self._seed(one)]
             else:
@@ -174,12 +170,6 @@ def tried(tally: Tally, key: ItemKey, driver: Driver, protocol: Protocol[Amount]
         return Seeded(tally.label, key, "closed" if closed else "gone", message=error.msg)
     except PynacountError as error:
         return Seeded(tally.label, key, "failed", message=error.msg)
-
-
-def recorded(found: Found) -> Recorded:
-    """What must still be so of a parent when its tally is set."""
-    tally, item = found.tally, found.item or {}
-    return Recorded(tally.target, found.key, item.get(tally.pending_name, {}).get("N"), tally.was_name in item)
 
 
 def _is_closed(found: Found) -> bool:

@@ -7,9 +7,8 @@ from typing import Any
 
 from pynacount.protocols.seeding import read, seed_recorded
 from pynacount.steps import Protocol, Refusal, Send, Wait
-from pynacount.tallies.elsewhere import as_recorded, child_tables
-from pynacount.tallies.groups import Found
-from pynacount.tallies.seeder import recorded
+from pynacount.tallies.aggregating import Recorded
+from pynacount.tallies.children import child_tables
 from pynacount.tallies.telling import PageSums
 
 from .protocols import TABLE, Actor, Author, Note, discards, saves, uncounted
@@ -56,12 +55,12 @@ def migrates(*names: str, scans_first: bool = False) -> Actor:
         item = yield from read(key, about=tally.label)
         if tally.attr_name in item:
             return None
-        met = recorded(Found(tally, key, item, None))
-        if met.mark is not None:
+        met = Recorded.of(tally, key, item)
+        if met.marked:
             yield Wait(tally.settle)
         if page is None:
             page = yield from scan()
-        return (yield from seed_recorded(tally, key, page.sums.get((tally.target, key), 0), as_recorded(tally, met)))
+        return (yield from seed_recorded(tally, key, page.sums.get((tally.target, key), 0), met.item or {}))
 
     return protocol
 
