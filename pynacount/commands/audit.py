@@ -68,7 +68,7 @@ def audit_command(
         raise click.UsageError("--sample chooses its segments itself; leave --segment out")
     counters = one_model(target) if key else resolve(target)
     model = counters[0].owner
-    report = Report(target, None if key or sample else expected_items(counters, part))
+    report = Report(target, counters, None if key or sample else expected_items(counters, part))
     found = audit(
         counters,
         refs=[model.ref(**key_variables(model, key))] if key else None,
@@ -97,7 +97,7 @@ def audit_command(
     except KeyboardInterrupt:
         report.stopped = True
     if html is not None and page is not None:
-        html.write(page.html(report.facts(counters, _extent(key, sample, part))))
+        html.write(page.html(report.facts(_extent(key, sample, part))))
         html.flush()
     _end(report, html, as_json=as_json)
 

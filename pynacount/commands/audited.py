@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, get_args
@@ -15,7 +15,9 @@ from pynacount.commands.records import key_record
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Tracking
+from pynacount.tallies.passes import only_a_scan_finds
 from pynacount.tallies.prices import Prices
+from pynacount.tallies.repairing import REPAIRED
 from pynacount.tallies.results import AuditState
 from pynacount.targets import tables_of
 
@@ -29,9 +31,11 @@ class Report:
     """What was found so far."""
 
     target: str
+    counters: Sequence[CounterField]
     expected: int | None = None
     tracking: Tracking = field(default_factory=Tracking)
     states: Counter[AuditState] = field(default_factory=Counter)
+    by_counter: Counter[tuple[str, AuditState]] = field(default_factory=Counter)
     wrong: int = 0
     shown: int = 0
     stopped: bool = False
@@ -40,6 +44,7 @@ class Report:
     def take(self, found: Audited) -> None:
         """One more tally."""
         self.states[found.state] += 1
+        self.by_counter[found.counter, found.state] += 1
         self.wrong += found.wrong
 
     def summary(self) -> dict[str, Any]:
@@ -72,13 +77,32 @@ class Report:
         if self.tracking.retries:
             met = ", ".join(f"{met} ({n})" for met, n in sorted(self.tracking.retries.items()))
             lines.append(f"tried again after {met}")
-        if self.states["drifted"] or self.states["unreadable"] or self.states["repairing"]:
-            lines.append(f"mend them: pynacount repair {self.target}")
-        elif self.states["closed"]:
-            lines.append(f"finish what was to be deleted: pynacount repair {self.target} --sweep")
-        elif self.states["unseeded"]:
+        return lines + self._ways_out()
+
+    def _ways_out(self) -> list[str]:
+        apart = [counter for counter in self.counters if any(map(only_a_scan_finds, counter.places()))]
+        others = [counter for counter in self.counters if counter not in apart]
+        mended = [counter for counter in others if self._has(counter, REPAIRED)]
+        swept = [counter for counter in others if self._has(counter, {"closed"})]
+        lines = [f"mend them: pynacount repair {target}" for target in self._targets(mended, apart)]
+        lines += [_mended_by_hand(counter) for counter in apart if self._has(counter, {"drifted"})]
+        if not lines:
+            lines = [
+                f"finish what was to be deleted: pynacount repair {target} --sweep"
+                for target in self._targets(swept, apart)
+            ]
+        if not lines and self.states["unseeded"]:
             lines.append(f"seed them: pynacount migrate {self.target}")
         return lines
+
+    def _has(self, counter: CounterField, states: Collection[str]) -> bool:
+        return any(label == counter.label and state in states for label, state in self.by_counter)
+
+    def _targets(self, counters: Sequence[CounterField], apart: Sequence[CounterField]) -> list[str]:
+        """How a repair is called for these; one by one, where the target has others that no repair takes."""
+        if not apart:
+            return [self.target] if counters else []
+        return [counter.tally.target for counter in counters]
 
     def line(self) -> str:
         """Where it stands."""
@@ -91,12 +115,12 @@ class Report:
             f"{left(track.items, self.expected, seconds)}{slowed}"
         )
 
-    def facts(self, counters: Sequence[CounterField], extent: str) -> dict[str, str]:
+    def facts(self, extent: str) -> dict[str, str]:
         """What stands in the head of the page."""
         found = self.summary()
         facts = {
-            "Counters": "\n".join(counter.label for counter in counters),
-            "Table": tables_of(counters),
+            "Counters": "\n".join(counter.label for counter in self.counters),
+            "Table": tables_of(self.counters),
             "Extent": extent + (" (stopped before its end)" if self.stopped else ""),
             "When": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC"),
             "Took": f"{found['seconds']:.1f} s",
@@ -116,6 +140,13 @@ def row(found: Audited, *, first: bool) -> list[str]:
     if found.message:
         lines.append(printable(f"          {found.message}"))
     return lines
+
+
+def _mended_by_hand(counter: CounterField) -> str:
+    return (
+        f"no repair takes {counter.label}, since only a scan finds its children: declare an index on them; or, while "
+        f"nobody writes, remove {counter.attr_name} where it drifted and run pynacount migrate {counter.tally.target}"
+    )
 
 
 def record(found: Audited) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from pynacount.tallies.telling import ChildReader, PageSums
 
 CACHE_KIB = 16_000
 """Of SQLite's page cache; what does not fit is on disk."""
+BATCH = 100
+"""Parents in memory at a time."""
 
 Stage: TypeAlias = Literal["recording", "counting"]
 
@@ -158,6 +160,13 @@ class Sums:
                 (*since, many),
             ).fetchall()
         return [_sum(*row) for row in rows]
+
+    def batches(self) -> Iterator[list[Sum]]:
+        """All parents in the order of their keys, some at a time; those that were given may be dropped meanwhile."""
+        some = self.first(BATCH)
+        while some:
+            yield some
+            some = self.first(BATCH, some[-1])
 
     def drop(self, done: Iterable[Sum]) -> None:
         """These parents are done with."""

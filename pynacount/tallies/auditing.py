@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Literal
 
 from pynacount.errors import CounterTypeError, ParentMissing
@@ -16,12 +17,15 @@ from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
 from pynacount.protocols.standings import read_standing
 from pynacount.steps import Protocol
+from pynacount.tallies.aggregating import Recorded, Sums
+from pynacount.tallies.auditing_elsewhere import ElsewhereAuditor
+from pynacount.tallies.children import parents_too, refuse_part
 from pynacount.tallies.groups import Found
 from pynacount.tallies.pages import Pace
 from pynacount.tallies.passes import TablePass, passes
 from pynacount.tallies.progress import State
 from pynacount.tallies.results import Audited
-from pynacount.tallies.scanning import DEFAULT_WORKERS, TableScan, Tracking, item_count
+from pynacount.tallies.scanning import DEFAULT_WORKERS, Reading, TableScan, Tracking, item_count
 from pynacount.tallies.suspects import Suspect, confirmed
 
 MOST_SUSPECTS = 500
@@ -49,6 +53,13 @@ def audit(
     seconds apart, showed the same. The other way round, a drift that a like under way happens to hide while its parent
     is read is found by the next audit.
 
+    Where only a scan finds the children (no index, and not in their parent's partition), the parents' table is scanned
+    first, and then the children's tables, each once for all counters. What differs is confirmed by a second scan of
+    those, so an audit that finds nothing costs one. Sums are kept in a temporary database, and memory stays as it is.
+    A parent of such a counter that children keep coming to while their table is scanned is told to be moving. Where a
+    child does not tell its parent, a result with the child's key says so. ``refs``, ``sample``, ``segment`` and
+    ``by="query"`` are refused: a part of the children tells nothing.
+
     :param refs: audit these parents alone, by a query for each.
     :param sample: audit so many parents, from parts of the table chosen at random.
     :param by: ``"scan"`` counts children in their parent's partition while the table is scanned, and finds children
@@ -63,11 +74,14 @@ def audit(
     """
     track = tracking if tracking is not None else Tracking()
     counters = list(counters)
+    for option, given in (("refs (--key)", refs), ("a sample", sample), ("a segment", segment)):
+        for counter in counters if given is not None else ():
+            refuse_part(counter, f"audit all of its parents, by one run without {option}")
     if refs is not None:
         yield from _audit_refs(counters, refs, track)
         return
     left = sample
-    for one in passes(counters, by_query=by == "query", orphans=by == "scan"):
+    for one in passes(counters, by_query=by == "query", orphans=by == "scan", elsewhere=True):
         if left == 0:
             return
         if sample is None:
@@ -76,18 +90,27 @@ def audit(
         else:
             total = min(max(1, (item_count(one.model) or 0) // SAMPLED_ITEMS), MOST_SEGMENTS)
             numbers = random.sample(range(total), total)
-        scan: TableScan[Audited] = TableScan(one, total, State(None, {}), Pace(rcu_per_second), track)
-        track.segments += len(numbers)
-        results = scan.results(numbers, min(workers, len(numbers)), lambda one=one, scan=scan: _Auditor(one, scan))  # type: ignore[misc]
-        try:
-            if left is None:
-                yield from results
-                continue
-            for found in _first(results, left):
-                left -= 1
+        results = _audit_table(one, numbers, Reading(workers, total, Pace(rcu_per_second), track))
+        with closing(results):
+            for found in results if left is None else _first(results, left):
+                if left is not None:
+                    left -= 1
                 yield found
-        finally:
-            scan.stop()
+
+
+def _audit_table(one: TablePass, numbers: Sequence[int], reading: Reading) -> Generator[Audited, None, None]:
+    state = State(None, {})
+    sums = Sums(state, only_recorded=False) if one.elsewhere else None
+    scan: TableScan[Audited] = TableScan(one, reading.segments, state, reading.pace, reading.track, parents_too(one))
+    reading.track.segments += len(numbers)
+    try:
+        yield from scan.results(numbers, min(reading.workers, len(numbers)), lambda: _Auditor(one, scan, sums))
+        if sums is not None:
+            driver = scan.driver(lambda: ", ".join(one.labels))
+            yield from ElsewhereAuditor(one, driver, state, sums, reading).results()
+    finally:
+        scan.stop()
+        state.close()
 
 
 def _first(results: Iterator[Audited], many: int) -> Iterator[Audited]:
@@ -118,18 +141,26 @@ def _audit_refs(counters: Sequence[CounterField], refs: Iterable[Any], track: Tr
 
 
 class _Auditor:
-    """Audits one segment: what is plain is told at once, suspects are kept to be looked at together."""
+    """Audits one segment: what is plain is told at once, suspects are kept to be looked at together.
 
-    def __init__(self, one: TablePass, scan: TableScan[Audited]) -> None:
-        self._pass, self._scan = one, scan
+    Parents whose children lie elsewhere are only recorded, in ``sums``.
+    """
+
+    def __init__(self, one: TablePass, scan: TableScan[Audited], sums: Sums | None) -> None:
+        self._pass, self._scan, self._sums = one, scan, sums
+        self._elsewhere = frozenset(counter.tally for counter in one.elsewhere)
         self._suspects: list[Suspect] = []
 
     def take(self, found: Sequence[Found]) -> Iterator[list[Audited]]:
         """Tell of those that are plainly right or plainly unseeded."""
         plain: list[Audited] = []
+        if self._sums is not None:
+            self._sums.record(Recorded.of(one.tally, one.key, one.item) for one in found if self._is_apart(one))
         for one in found:
             if self._scan.stopping.is_set():
                 return
+            if self._is_apart(one):
+                continue
             told = self._plain(one)
             if told is not None:
                 plain.append(told)
@@ -147,6 +178,9 @@ class _Auditor:
         if suspects:
             driver = self._scan.driver(lambda: ", ".join(self._pass.labels))
             yield list(confirmed(suspects, driver, self._scan.track, self._scan.stopping))
+
+    def _is_apart(self, one: Found) -> bool:
+        return one.tally in self._elsewhere
 
     def _plain(self, one: Found) -> Audited | None:
         if one.item is None or one.trouble:

@@ -14,7 +14,7 @@ from pynacount.protocols.standings import MOST_LOOKS, Standing, is_the_same, loo
 from pynacount.tallies.results import Audited, AuditState
 from pynacount.tallies.scanning import Tracking
 
-_PASSING = ("closed", "repairing")
+PASSING = ("closed", "repairing")
 """What a cascade or a repair that is under way looks like, too: told only where it stays through every look."""
 
 
@@ -54,16 +54,17 @@ def confirmed(
 
 def _is_told(before: Standing | None, found: Standing) -> bool:
     """Whether another look could show nothing else."""
-    if _is_right(found):
+    if is_right(found):
         return True
-    if before is None or found.state in _PASSING:
+    if before is None or found.state in PASSING:
         return False
     if found.drift:
         return is_the_same(before, found)
     return (before.state, before.count, before.problem) == (found.state, found.count, found.problem)
 
 
-def _is_right(found: Standing) -> bool:
+def is_right(found: Standing) -> bool:
+    """Whether nobody need look again: tally and count agree, or there is no tally, or no parent and no children."""
     if found.problem:
         return False
     if found.state == "missing":
@@ -81,6 +82,9 @@ def audited(tally: Tally, key: ItemKey, found: Standing) -> Audited | None:
             return None
         case _ if found.problem:
             state = "unknown"
+        case _ if found.moving:
+            state = "moving"
+            message = f"its children came and went at each of {found.looks} looks: audit it again when it is quieter"
         case "missing":
             state, wrong = "orphaned", tally.on_delete != "leave"
             message = "children without a parent: save the parent, or delete the children"
@@ -95,9 +99,6 @@ def audited(tally: Tally, key: ItemKey, found: Standing) -> Audited | None:
             message = f"{tally.attr_name} is stored as something else than a number: repair it"
         case "unseeded":
             state, wrong = "unseeded", False
-        case _ if found.moving:
-            state = "moving"
-            message = f"its children came and went at each of {found.looks} looks: audit it again when it is quieter"
         case _ if found.drift:
             state = "drifted"
         case _:
