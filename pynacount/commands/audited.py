@@ -15,7 +15,7 @@ from pynacount.commands.records import key_record
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Tracking
-from pynacount.tallies.passes import only_a_scan_finds
+from pynacount.tallies.passes import is_elsewhere
 from pynacount.tallies.prices import Prices
 from pynacount.tallies.repairing import REPAIRED
 from pynacount.tallies.results import AuditState
@@ -80,8 +80,8 @@ class Report:
         return lines + self._ways_out()
 
     def _ways_out(self) -> list[str]:
-        apart = [counter for counter in self.counters if any(map(only_a_scan_finds, counter.places()))]
-        others = [counter for counter in self.counters if counter not in apart]
+        apart = [counter for counter in self.counters if is_elsewhere(counter)]
+        others = [counter for counter in self.counters if not is_elsewhere(counter)]
         mended = [counter for counter in others if self._has(counter, REPAIRED)]
         swept = [counter for counter in others if self._has(counter, {"closed"})]
         lines = [f"mend them: pynacount repair {target}" for target in self._targets(mended, apart)]

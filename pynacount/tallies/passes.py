@@ -65,7 +65,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
         relations = counter.places()
         for name in (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name):
             reads[name] = None
-        if elsewhere and not by_query and any(map(only_a_scan_finds, relations)):
+        if elsewhere and not by_query and is_elsewhere(counter):
             apart.append(counter)
             continue
         local = not by_query and bool(relations) and all(map(_is_local, relations))
@@ -89,6 +89,11 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
         orphans=orphans,
         elsewhere=tuple(apart),
     )
+
+
+def is_elsewhere(counter: CounterField) -> bool:
+    """Whether only a scan of the children's table finds all children of a parent."""
+    return any(map(only_a_scan_finds, counter.places()))
 
 
 def only_a_scan_finds(relation: CountedIn) -> bool:
