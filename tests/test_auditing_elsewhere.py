@@ -381,6 +381,11 @@ class TestWhileItIsLive:
         assert (found.state, found.wrong) == ("moving", True)
         assert "came and went while their table was scanned" in found.message
 
+    def test_a_number_that_was_right_when_the_second_scan_began_is_right(self, tables: Tables) -> None:
+        Author(author_id="ada").save()
+        with scans(lambda number: Note(note_id=str(number), writer="ada").save(), {NOTES, COMMENTS_AGAIN}):
+            assert state_of(told()["ada"]) == ("ok", 1, 1, False)
+
     def test_a_drift_that_is_another_at_the_second_scan_is_moving(self, tables: Tables) -> None:
         author("ada", 5, 1)
         with scans(lambda _: put_comment("slow", "ada"), {COMMENTS_AGAIN}):
@@ -408,6 +413,37 @@ class TestWhileItIsLive:
 
         with scans(remove, {NOTES, NOTES_AGAIN}):
             assert told() == {}
+
+    def test_a_parent_that_goes_behind_the_scan_of_its_children_is_not_told_of(self, tables: Tables) -> None:
+        author("ada", 5, 1)
+        with scans(lambda _: delete("AUTHOR#ada"), {COMMENTS_AGAIN}):
+            assert told() == {}
+
+    @pytest.mark.parametrize(
+        ("attributes", "state"),
+        [
+            ({"textTallyClosed": {"BOOL": True}}, "closed"),
+            ({"textTallyWas": {"N": "5"}}, "repairing"),
+            ({"textTally": {"S": "5"}}, "unreadable"),
+            (None, "orphaned"),
+        ],
+    )
+    def test_what_a_parent_has_become_is_told_if_it_stays_so(
+        self, tables: Tables, attributes: dict[str, Any] | None, state: str
+    ) -> None:
+        author("ada", 5, 1)
+
+        def change() -> None:
+            delete("AUTHOR#ada") if attributes is None else put("AUTHOR#ada", "META", **attributes)
+
+        with before("GetItem", change):
+            assert told()["ada"].state == state
+
+    @pytest.mark.parametrize("mark", ["textTallyClosed", "textTallyWas"])
+    def test_a_cascade_or_a_repair_that_has_only_begun_is_not_told(self, tables: Tables, mark: str) -> None:
+        author("ada", 5, 1)
+        with scans(lambda _: put("AUTHOR#ada", "META", **{mark: {"N": "5"}}), {NOTES_AGAIN}):
+            assert told()["ada"].state == "moving"
 
     def test_a_parent_that_is_new_is_not_told_to_be_missing(self, tables: Tables) -> None:
         def sign_up(_: int) -> None:

@@ -97,14 +97,10 @@ def compared(first: Standing, before: Standing, after: Standing) -> Standing | N
     """
     if after.state == "missing" and before.state != "missing":
         return None
-    if after.problem:
-        return after
     for one in (after, before):
         if is_right(one):
             return one
-    if after.state == before.state and after.state in ("missing", *PASSING):
-        return after
-    if after.state == "unreadable":
+    if after.state == before.state and after.state in ("missing", "unreadable", *PASSING):
         return after
     first = replace(first, stood_still=_tally(first) == _tally(before))
     found = replace(after, stood_still=_tally(before) == _tally(after))
