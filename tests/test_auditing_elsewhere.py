@@ -486,7 +486,7 @@ class TestWaysOut:
             pytest.raises(DeclarationError, match=rf"Author\.text_tally: .*\(Note\).*{instead}.*index="),
         ):
             told(Author.own_tally, Author.text_tally, **options)
-        assert "Scan" not in [operation for operation, _ in sent]
+        assert sent == []
         assert told(Author.own_tally, **options | ({"refs": []} if "refs" in options else {})) == {}
 
     def test_a_query_for_each_parent_needs_an_index(self, tables: Tables) -> None:
@@ -495,7 +495,7 @@ class TestWaysOut:
             pytest.raises(DeclarationError, match=r"declare an index on them.*index="),
         ):
             told(by="query")
-        assert "Scan" not in [operation for operation, _ in sent]
+        assert sent == []
 
     def test_a_repair_of_what_was_found_is_refused(self, tables: Tables) -> None:
         author("ada", 5, 1)
