@@ -13,16 +13,18 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pynacount.amounts import Amount, negative, plus, stored_amount
-from pynacount.errors import PlanError
+from pynacount.errors import CounterBoundError, PlanError
 from pynacount.expressions import (
     ZERO,
     Absent,
     Action,
     Add,
+    Bound,
     Exists,
     Given,
     GivenAction,
     Guard,
+    Increase,
     Names,
     Remove,
     Same,
@@ -79,7 +81,7 @@ class Update:
         """Bytes of the item, as far as the plan knows it, or ``known`` where that is more."""
         item = self.key.wire()
         item.update({a.name: a.value for a in self.actions if isinstance(a, Set)})
-        item.update({a.name: {"N": str(a.amount)} for a in self.actions if isinstance(a, Add)})
+        item.update({a.name: {"N": str(a.amount)} for a in self.actions if isinstance(a, (Add, Increase))})
         return max(item_size(item), known)
 
 
@@ -119,14 +121,16 @@ _OPERATIONS = {Put: "PutItem", Update: "UpdateItem", Delete: "DeleteItem"}
 class Plan:
     """The writes of one logical operation, none of them sent yet.
 
-    ``reads`` are the sizes in bytes of the items that the operation reads first, each by a consistent ``GetItem``.
+    ``reads`` are the sizes in bytes of the items that the operation reads beside, each by a consistent ``GetItem``.
     ``needs_token``: whether a write that stands alone is sent as a transaction all the same, because its caller is
-    told whether it was the one who did it, and only a token tells that after a lost answer.
+    told whether it was the one who did it, and only a token tells that after a lost answer. ``returns``: what a plain
+    write gives back, its ``ReturnValues``; a transaction gives back nothing.
     """
 
     writes: tuple[Write, ...]
     reads: tuple[int, ...] = ()
     needs_token: bool = False
+    returns: str = ""
 
     @property
     def operation(self) -> str:
@@ -145,7 +149,8 @@ class Plan:
 
     def _request(self) -> dict[str, Any]:
         if self.operation != "TransactWriteItems":
-            return self.writes[0].request()
+            request = self.writes[0].request()
+            return {**request, "ReturnValues": self.returns} if self.returns else request
         return {"TransactItems": [{_TRANSACT_NAMES[type(write)]: write.request()} for write in self.writes]}
 
     def send(self) -> Send:
@@ -249,6 +254,16 @@ def _put_checked(put: Put, check: Check) -> Put:
 def _put_counted(put: Put, update: Update) -> Put:
     """A parent that is born in the transaction that counts in it: the sum goes into its first write."""
     item = dict(put.item)
+    for claim in update.claims:
+        for guard in claim.guards:
+            if isinstance(guard, Bound) and guard.name in item and not guard.holds(item):
+                limit = "maximum" if guard.operator == "<=" else "minimum"
+                raise CounterBoundError(
+                    f"the item {put.key} is created with more counted in its {guard.name} than that counter's {limit} "
+                    f"allows; nothing was written",
+                    value=0,
+                    bound=limit,
+                )
     for action in update.actions:
         if isinstance(action, Remove) and action.name not in item:
             continue
