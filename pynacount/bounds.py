@@ -43,4 +43,3 @@ class Bounds:
 
 
 NO_BOUNDS = Bounds()
-

@@ -278,9 +278,7 @@ class CounterField(Attribute[int]):
         """Where the markers of its ``once=`` tokens are, compiled. Raises :class:`DeclarationError`."""
         schema = self.owner._counting.schema
         if self._markers is None or self._markers.schema is not schema:
-            markers = Markers.of(
-                self.label, self.attr_name, schema, self.once_key, self.once_days, self.once_expires
-            )
+            markers = Markers.of(self.label, self.attr_name, schema, self.once_key, self.once_days, self.once_expires)
             self.owner._counting.check_markers(markers)
             self._markers = markers
         return self._markers
@@ -368,9 +366,7 @@ class CounterField(Attribute[int]):
         move = increment_of(self, ref, _taken_off(f"{self.label}.decrement", by), style, set, also, "decrement")
         return self._move(ref, move, once)
 
-    def compare_and_set(
-        self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal
-    ) -> bool:
+    def compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> bool:
         """Set a plain counter to ``new`` if it is ``expected`` (None: if it is absent); whether it was.
 
         False: it is something else, and nothing was written. It goes under a token, so that the answer is true also
@@ -379,7 +375,7 @@ class CounterField(Attribute[int]):
         """
         comparison = comparison_of(self, ref, expected, new)
         about = comparison.item.about
-        done = self.owner._counting.driver(about, again=SETS_AGAIN).run(compare_and_set(comparison))
+        done: bool = self.owner._counting.driver(about, again=SETS_AGAIN).run(compare_and_set(comparison))
         if done and not isinstance(ref, Ref):
             self.__set__(ref, StoredTally(comparison.new))
         return done
@@ -398,9 +394,7 @@ class CounterField(Attribute[int]):
         move = increment_of(self, ref, by, style, set, also, "increment")
         return move.plan() if once is None else plan_once(move, marker_of(self, ref, once))
 
-    def plan_compare_and_set(
-        self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal
-    ) -> Plan:
+    def plan_compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> Plan:
         """What ``compare_and_set()`` would send, as data; nothing is sent."""
         return comparison_of(self, ref, expected, new).plan()
 
@@ -421,7 +415,7 @@ class CounterField(Attribute[int]):
                 ) from error
         follow(self, ref, move, found)
         number: Any = move.item.number(self.tally, found)
-        return 0 if number is None else number  # type: ignore[no-any-return]  # gone since, where it was read after
+        return 0 if number is None else number  # None: gone again, where it is read afterwards
 
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.

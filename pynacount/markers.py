@@ -46,8 +46,8 @@ class Markers:
         for part in parts:
             if part.attribute.attr_type != "S":
                 raise DeclarationError(
-                    f"{label}: once= keeps a marker in table {schema.table}, whose key {part.attr_name} is a number and "
-                    f"cannot hold a token; use compare_and_set() instead"
+                    f"{label}: once= keeps a marker in table {schema.table}, whose key {part.attr_name} is a number "
+                    f"and cannot hold a token; use compare_and_set() instead"
                 )
         texts = tuple(given) or _default(parts, attr_name)
         if len(texts) != len(parts):
@@ -71,7 +71,9 @@ class Markers:
                 + (", and the model's own key must not" if VARIABLE in schema.variables else "")
             )
         if expires_name in (*schema.names, COUNTER, AMOUNTS):
-            raise DeclarationError(f"{label}: once_expires={expires_name!r} is taken by another attribute of the marker")
+            raise DeclarationError(
+                f"{label}: once_expires={expires_name!r} is taken by another attribute of the marker"
+            )
         return cls(label, schema, templates, days, expires_name)
 
     def marker(self, token: str, variables: Mapping[str, Any]) -> Marker:

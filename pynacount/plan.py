@@ -199,6 +199,7 @@ def _merge(first: Write, second: Write) -> Write:
         case ((Put() | Update() | Delete()), Check()):
             return replace(first, claims=claims)
         case (Update(), Update()):
+            _refuse_bounded_twice(first, second)
             return replace(first, actions=_merge_actions(first, second), claims=claims)
         case (Put(), Update()):
             return _put_counted(first, second)
@@ -229,6 +230,18 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
         for other in others:
             _refuse_twice(name, other, first.key)
     return (*others.values(), *(Add(name, total) for name, total in adds.items() if total))
+
+
+def _refuse_bounded_twice(first: Update, second: Update) -> None:
+    """Each of two moves may be within a bound, and both together past it."""
+    ours, theirs = (
+        {(g.name, g.operator) for claim in write.claims for g in claim.guards if isinstance(g, Bound)}
+        for write in (first, second)
+    )
+    for name, _ in ours & theirs:
+        raise PlanError(
+            f"{name} of the item {first.key} has a bound, and is moved twice in one transaction; move it once"
+        )
 
 
 def _path(action: Action) -> str:

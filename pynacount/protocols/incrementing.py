@@ -1,7 +1,7 @@
 """Moving plain counters, in which no children are counted: one write of one item.
 
-Sent plain, a move is counted at least once: a try whose answer was lost is sent again, and may be counted again. What is
-counted once for good goes with a marker; see :mod:`pynacount.protocols.marking`.
+Sent plain, a move is counted at least once: a try whose answer was lost is sent again, and may be counted again. What
+is counted once for good goes with a marker; see :mod:`pynacount.protocols.marking`.
 """
 
 from __future__ import annotations
