@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 from botocore.session import get_session
@@ -69,9 +70,14 @@ class Guest(CountedModel):
 ALL = (Stats, Stock, Room, Guest)
 
 
+@cache
+def _client(endpoint: str | None) -> Any:
+    return get_session().create_client("dynamodb", endpoint_url=endpoint)
+
+
 def raw() -> Any:
-    """A client of one's own: what it sees and writes does not go through the library."""
-    return get_session().create_client("dynamodb", endpoint_url=os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
+    """A client of one's own, made once for each engine: what it sees and writes does not go through the library."""
+    return _client(os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
 
 
 def client() -> Any:
