@@ -398,12 +398,12 @@ class CounterField(Attribute[int]):
         """What ``compare_and_set()`` would send, as data; nothing is sent."""
         return comparison_of(self, ref, expected, new).plan()
 
-    def _move(self, ref: CountedModel, move: Increment, once: str | None) -> int:
+    def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
         if once is None:
             found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
         else:
-            marker = marker_of(self, ref, once)
+            marker = marker_of(self, of, once)
             counting.driver(about, again=ONCE_AGAIN).run(increment_once(move, marker))
             try:
                 found = counting.driver(about).run(read_moved(move))
@@ -413,7 +413,7 @@ class CounterField(Attribute[int]):
                     f"({error.msg}). {ONCE_AGAIN}",
                     error,
                 ) from error
-        follow(self, ref, move, found)
+        follow(self, of, move, found)
         number: Any = move.item.number(self.tally, found)
         return 0 if number is None else number  # None: gone again, where it is read afterwards
 
@@ -422,12 +422,21 @@ class CounterField(Attribute[int]):
 
         Safe at any time, by any number of callers at once. Costs the read units of all the children.
         Raises :class:`ParentMissing` where there is no such parent, or it is being deleted;
-        :class:`CounterNotSeeded` where only a scan would find the children.
+        :class:`CounterNotSeeded` where only a scan would find the children; :class:`DeclarationError` for a plain
+        counter.
         """
+        self._refuse_plain("seed")
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))
         )
         return found  # type: ignore[no-any-return]
+
+    def _refuse_plain(self, verb: str) -> None:
+        if not self.is_counted:
+            raise DeclarationError(
+                f"{self.label}.{verb}() would count its children, and no CountedIn names {self.label}: as a plain "
+                f"counter it would become 0. If it has children, import their module first"
+            )
 
     def repair(self, ref: CountedModel, *, fence: bool = False) -> Repair:
         """Count the parent's children anew and set the tally, whatever it says now; return what was and is.
@@ -439,6 +448,7 @@ class CounterField(Attribute[int]):
         Raises :class:`ParentMissing` as :meth:`seed` does; :class:`CounterContention` where children came and went
         throughout each of several counts by revision.
         """
+        self._refuse_plain("repair")
         if self.missing == "zero" and (self.revision is None or fence):
             raise DeclarationError(
                 f'{self.label} is declared missing="zero": while a repair takes the number away, writers would start '

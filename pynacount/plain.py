@@ -90,9 +90,10 @@ def follow(counter: CounterField, ref: Any, move: Increment, found: Item) -> Non
     for attr_name in move.names:
         name, attribute = names[attr_name]
         stored = found.get(attr_name)
-        setattr(ref, name, None) if stored is None else setattr(
-            ref, name, attribute.deserialize(attribute.get_value(stored))
-        )
+        if stored is None:
+            ref.attribute_values.pop(name, None)
+        else:
+            setattr(ref, name, attribute.deserialize(attribute.get_value(stored)))
         if ref._stored_item is not None:
             kept = {n: value for n, value in ref._stored_item.items() if n != attr_name}
             ref._stored_item = kept if stored is None else {**kept, attr_name: stored}

@@ -23,6 +23,7 @@ from pynacount.errors import (
     TokenReused,
 )
 from pynacount.testing import Fault, FaultInjector, record_requests
+from social import before
 from video import ALL, Meta, Room, Stats, Stock, client, item, raw
 
 V = {"video_id": "9f3a"}
@@ -181,6 +182,13 @@ class TestTrouble:
             with pytest.raises(OutcomeUnknown, match=r"it is counted, for once='t'.*is safe"):
                 Stats.plays.increment(ref, once="t")
         assert Stats.plays.increment(ref, once="t") == 1
+
+    def test_an_item_that_goes_before_the_number_is_read_is_zero_then(self) -> None:
+        stats = Stats(**V)
+        key = {"PK": {"S": "VID#9f3a"}, "SK": {"S": "STATS#TOTAL"}}
+        with before("GetItem", lambda: raw().delete_item(TableName="Video", Key=key), Meta):
+            assert Stats.plays.increment(stats, once="t") == 0
+        assert stats.plays is None
 
     def test_what_a_bound_refuses_leaves_no_marker_and_may_come_again(self) -> None:
         ref = Stock.ref(item_id="a")

@@ -14,6 +14,7 @@ from pynacount.errors import (
     CounterBoundError,
     CounterContention,
     CounterTypeError,
+    DeclarationError,
     NotCounted,
     OutcomeUnknown,
     ParentMissing,
@@ -322,6 +323,11 @@ class TestBadInput:
     def test_a_name_that_is_not_there(self, ref: Stats, options: dict[str, Any], said: str) -> None:
         with pytest.raises(ValueError, match=said):
             Stats.plays.increment(ref, **options)
+
+    def test_it_has_no_children_to_be_seeded_or_repaired_from(self, ref: Stats) -> None:
+        for call in (Stats.plays.seed, Stats.plays.repair):
+            with pytest.raises(DeclarationError, match=r"Stats\.plays\.(seed|repair).*no CountedIn names"):
+                call(ref)
 
     def test_a_ref_of_another_model(self) -> None:
         with pytest.raises(TypeError, match="is no Stats"):
