@@ -63,7 +63,7 @@ class Marker:
 
 def plan_once(move: Increment, marker: Marker) -> Plan:
     """The marker and the counter in one transaction; ``reads``: the number, afterwards."""
-    return build((marker.put(move), move.write()), reads=(0,), needs_token=True)
+    return build((marker.put(move), move.write()), reads=(0,))
 
 
 def increment_once(move: Increment, marker: Marker) -> Protocol[bool]:
