@@ -100,6 +100,7 @@ class CounterField(Attribute[int]):
 
     Present means exact; on an instance it reads as ``int`` (``Decimal`` for fractional amounts), or None while it is
     not seeded. It is moved by children alone: assigning to it raises :class:`UncountedWrite`.
+    One that no :class:`CountedIn` names is a plain counter, moved by :meth:`increment` and :meth:`compare_and_set`.
 
     :param attr_name: the attribute's name in the table, as for any PynamoDB attribute.
     :param missing: what a write does with a parent that has no tally: ``"seed"`` counts its children first;
