@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from botocore.exceptions import (
@@ -88,6 +88,8 @@ class Driver:
     """Whether each answered step renews the deadline: for work that is long because there is much of it."""
     retrying: Callable[[str], None] | None = None
     """Told what was met, whenever something is tried again."""
+    again: str = AGAIN
+    """What an error says of calling again, where the outcome is unknown."""
 
     def run(self, protocol: Protocol[T]) -> T:
         """Drive the protocol to its end and return its result.
@@ -138,7 +140,7 @@ class Driver:
                 error = wrapped.__cause__ if isinstance(wrapped.__cause__, ClientError) else wrapped
                 refusal = read_refusal(error)
                 if refusal is not None and step.operation not in _READS:
-                    return refusal
+                    return replace(refusal, in_doubt=True) if unknown and not token else refusal
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
                 unknown = unknown or (status >= 500 and step.operation not in _READS)
                 if not is_transient(error):
@@ -164,7 +166,7 @@ class Driver:
         if unknown:
             raise OutcomeUnknown(
                 f"{self.about()}: the answer to a write was lost, and within {self.deadline:g} s it could not be "
-                f"learnt whether it landed ({met}). {AGAIN}",
+                f"learnt whether it landed ({met}). {self.again}",
                 cause,
             ) from cause
         raise CounterContention(
@@ -176,7 +178,7 @@ class Driver:
     def _failed(self, step: Send, error: Exception, *, unknown: bool) -> pynamodb_errors.PynamoDBException:
         if unknown and step.operation not in _READS:
             return OutcomeUnknown(
-                f"{self.about()}: the answer to a write was lost, and asking again failed ({error}). {AGAIN}",
+                f"{self.about()}: the answer to a write was lost, and asking again failed ({error}). {self.again}",
                 error,
             )
         return failure(step.operation, self.about(), error)

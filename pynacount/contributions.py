@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pynacount.amounts import Amount, negative, plus
+from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.keys import ItemKey
 
 MARKS = ("Closed", "Pending", "Was")
@@ -35,6 +36,7 @@ class Tally:
     closes: bool
     target: str
     sources: Callable[[], tuple[Source, ...]]
+    bounds: Bounds = NO_BOUNDS
 
     @property
     def closed_name(self) -> str:

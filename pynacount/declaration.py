@@ -12,14 +12,15 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb.models import MetaModel
 
 from pynacount.amounts import plus
-from pynacount.commit import Driver
+from pynacount.commit import AGAIN, Driver
 from pynacount.connections import check_deadline, connection_for, deadline_of
 from pynacount.contributions import NOTHING, Contribution, Tally
 from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
 from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
 from pynacount.items import read_item
-from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, common_key
+from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, KeyTemplate, common_key
+from pynacount.markers import Markers
 from pynacount.protocols.counting import count
 from pynacount.protocols.seeding import missing
 from pynacount.refs import Ref
@@ -81,6 +82,9 @@ class Counting:
             registered[:] = [r for r in registered if _identity(r) != _identity(relation)]
             registered.append(relation)
         _models.add(self.model)
+        for counter in self.counters.values():
+            if counter.once_key:
+                _ = counter.markers  # so that a template that cannot be is told now
 
     def _check_neighbours(self) -> None:
         """No id may make a key of this model that is one of another model's too."""
@@ -101,6 +105,24 @@ class Counting:
                     f"{self.model.__name__} and {other.__name__} can both have an item with the keys {examples[0]!r} "
                     f"and {examples[1]!r}: an id could reach the other's item. Begin one of their sort keys with "
                     f"another word"
+                )
+
+    def check_markers(self, markers: Markers) -> None:
+        """No marker's key may be another item's, nor be counted for a child. Raises :class:`DeclarationError`."""
+        for other in list(_models):
+            counting = other._counting
+            if counting.table != self.table:
+                continue
+            parts = (counting._hash, counting._range)[: len(markers.templates)]
+            pairs = list(zip(markers.templates, parts, strict=True))
+            meets = all(
+                part is not None and part.template is not None and common_key(template, part.template)
+                for template, part in pairs
+            )
+            if meets or (counting.is_child and all(_begin_alike(template, part) for template, part in pairs)):
+                raise DeclarationError(
+                    f"{markers.label}: the marker of a once= token could be taken for an item of {other.__name__}; "
+                    f"begin its key with another word: CounterField(once_key=...)"
                 )
 
     @property
@@ -304,11 +326,11 @@ class Counting:
 
     # -- running protocols
 
-    def driver(self, about: str | None = None, renew: bool = False) -> Driver:
-        """A driver for this model's table, with its ``Meta``'s settings."""
+    def driver(self, about: str | None = None, renew: bool = False, again: str = AGAIN) -> Driver:
+        """A driver for this model's table, with its ``Meta``'s settings; ``again``: as in :class:`Driver`."""
         meta = self.model.Meta
         text = about or self.model.__name__
-        return Driver(connection_for(meta), deadline_of(meta), lambda: text, renew)
+        return Driver(connection_for(meta), deadline_of(meta), lambda: text, renew, again=again)
 
     def contains(self, instance: Any, of: tuple[CountedIn, ItemKey] | None) -> bool:
         """Whether the instance's item is there, by one consistent ``GetItem``; ``of``: as this relation's child."""
@@ -399,6 +421,14 @@ def _terms(relation: CountedIn) -> tuple[Any, ...]:
 
 def _identity(relation: CountedIn) -> tuple[str, str, str]:
     return relation.owner.__module__, relation.owner.__qualname__, relation.name
+
+
+def _begin_alike(template: KeyTemplate, part: KeyPart | None) -> bool:
+    """Whether a query for the part's children may find what has a key by this template."""
+    if part is None or part.template is None:
+        return False
+    first, second = (t.prefix({}, part.where)[0] for t in (template, part.template))
+    return first.startswith(second) or second.startswith(first)
 
 
 def _may_meet(one: KeyPart | None, other: KeyPart | None) -> bool:

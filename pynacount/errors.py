@@ -6,6 +6,9 @@ Every message names the model, the key and what to do. All derive from PynamoDB'
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
 from pynamodb.exceptions import PynamoDBException
 
 
@@ -36,7 +39,26 @@ class CounterNotSeeded(PynacountError):
 
 
 class CounterBoundError(PynacountError):
-    """The write would move a counter past its ``minimum`` or ``maximum``; nothing was written."""
+    """The write would move a counter past its ``minimum`` or ``maximum``; nothing was written.
+
+    ``value`` is what the counter was when the write was refused (0 where it was absent; None where it was not looked
+    at, as the value to be set is itself past a bound), ``bound`` is ``"minimum"`` or ``"maximum"``, and ``limit`` what
+    that is.
+    """
+
+    def __init__(
+        self,
+        msg: str | None = None,
+        cause: Exception | None = None,
+        *,
+        value: int | Decimal | None = None,
+        bound: str = "",
+        limit: int | Decimal | None = None,
+    ) -> None:
+        super().__init__(msg, cause)
+        self.value: Any = value  # an int, but for fractional amounts
+        self.bound = bound
+        self.limit: Any = limit
 
 
 class CounterContention(PynacountError):
@@ -46,13 +68,17 @@ class CounterContention(PynacountError):
 class OutcomeUnknown(PynacountError):
     """A write was sent, its answer was lost, and the deadline passed before it could be learnt.
 
-    Adding, discarding, saving or deleting the same item again is safe: it is counted once. An ``update()`` that adds
-    would add twice.
+    Adding, discarding, saving or deleting the same item again is safe: it is counted once. So is an ``increment()``
+    with the same ``once=``. An ``update()`` that adds would add twice, and so would an ``increment()`` without.
     """
 
 
 class CheckFailed(PynacountError):
     """The condition that ``tx.check()`` put on a transaction did not hold; nothing was written."""
+
+
+class TokenReused(PynacountError, ValueError):
+    """A ``once=`` token came before with another amount, or for another counter; nothing was written."""
 
 
 class UncountedWrite(PynacountError):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib import resources
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pynamodb.expressions import update as pynamodb_update
 from pynamodb.expressions.condition import And, Condition, Not, Or
 
-from pynacount.amounts import Amount
+from pynacount.amounts import Amount, stored_amount
 from pynacount.steps import Item
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -132,6 +132,54 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """``name <= limit`` or ``name >= limit``; ``or_absent``: an absent attribute will do as well."""
+
+    name: str
+    operator: Literal["<=", ">="]
+    limit: Amount
+    or_absent: bool = False
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        name = names.name(self.name)
+        limit = names.value({"N": str(self.limit)}, "most" if self.operator == "<=" else "least")
+        within = f"{name} {self.operator} {limit}"
+        return f"(attribute_not_exists({name}) OR {within})" if self.or_absent else within
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        found = (item or {}).get(self.name)
+        if found is None:
+            return self.or_absent
+        if "N" not in found:
+            return False
+        number = stored_amount(found["N"])
+        return number <= self.limit if self.operator == "<=" else number >= self.limit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lapsed:
+    """There is no item, or its time was up before ``now`` (epoch seconds): TTL deletes it hours or days later."""
+
+    key_name: str
+    expires_name: str
+    now: int
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        expired = f"{names.name(self.expires_name)} < {names.value({'N': str(self.now)}, 'now')}"
+        return f"(attribute_not_exists({names.name(self.key_name)}) OR {expired})"
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        if item is None:
+            return True
+        expires = item.get(self.expires_name, {}).get("N")
+        return expires is not None and stored_amount(expires) < self.now
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Given:
     """A condition that the application gave."""
 
@@ -143,7 +191,7 @@ class Given:
         return text if isinstance(self.condition, (And, Or, Not)) else f"({text})"
 
 
-Guard: TypeAlias = Exists | Absent | Same | Given
+Guard: TypeAlias = Exists | Absent | Same | Bound | Lapsed | Given
 
 ZERO = {"N": "0"}
 
@@ -187,6 +235,14 @@ class Raise:
     first: int
 
 
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """``SET name = if_not_exists(name, 0) + amount``: what ``ADD`` does, in the clause of the other settings."""
+
+    name: str
+    amount: Amount
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenAction:
     """An update action that the application gave."""
@@ -194,7 +250,7 @@ class GivenAction:
     action: pynamodb_update.Action
 
 
-Action: TypeAlias = Set | Copy | Remove | Add | Raise | GivenAction
+Action: TypeAlias = Set | Copy | Remove | Add | Increase | Raise | GivenAction
 
 _WISHES: dict[Any, str] = {1: "one", -1: "minusOne", 0: "zero"}
 _CLAUSES = {
@@ -227,6 +283,11 @@ def update_text(actions: Iterable[Action], names: Names) -> str:
                 clauses.setdefault("SET", []).append(f"{known} = {begun} + {one}")
             case Copy(name, source):
                 clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.name(source)}")
+            case Increase(name, number):
+                own = names.name(name)
+                start = f"if_not_exists({own}, {names.value(ZERO, 'zero')})"
+                value = names.value({"N": str(number)}, _WISHES.get(number))
+                clauses.setdefault("SET", []).append(f"{own} = {start} + {value}")
             case Remove(name):
                 clauses.setdefault("REMOVE", []).append(names.name(name))
             case GivenAction(given):

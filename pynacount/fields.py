@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NUMBER
+from pynamodb.exceptions import PynamoDBException
 from typing_extensions import Self
 
-from pynacount.amounts import Amount, stored_amount
+from pynacount.amounts import Amount, amount, negative, stored_amount
+from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
-from pynacount.errors import CounterTypeError, DeclarationError, UncountedWrite
-from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, KeyTemplate
-from pynacount.protocols.reading import read_tallies, read_tally
+from pynacount.errors import CounterTypeError, DeclarationError, OutcomeUnknown, UncountedWrite
+from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, KeyTemplate
+from pynacount.markers import DEFAULT_DAYS, DEFAULT_EXPIRES, Markers
+from pynacount.plain import (
+    ADDS_AGAIN,
+    ONCE_AGAIN,
+    SETS_AGAIN,
+    comparison_of,
+    follow,
+    increment_of,
+    marker_of,
+)
+from pynacount.plan import Plan
+from pynacount.protocols.comparing import compare_and_set
+from pynacount.protocols.incrementing import Increment, PlainItem, Style, increment, read_moved
+from pynacount.protocols.marking import increment_once, plan_once
+from pynacount.protocols.reading import read_attributes, read_tallies, read_tally
 from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
 from pynacount.protocols.seeding import seed
+from pynacount.refs import Ref
 
 if TYPE_CHECKING:
     from pynacount.model import CountedModel
@@ -82,6 +100,7 @@ class CounterField(Attribute[int]):
 
     Present means exact; on an instance it reads as ``int`` (``Decimal`` for fractional amounts), or None while it is
     not seeded. It is moved by children alone: assigning to it raises :class:`UncountedWrite`.
+    One that no :class:`CountedIn` names is a plain counter, moved by :meth:`increment` and :meth:`compare_and_set`.
 
     :param attr_name: the attribute's name in the table, as for any PynamoDB attribute.
     :param missing: what a write does with a parent that has no tally: ``"seed"`` counts its children first;
@@ -93,6 +112,14 @@ class CounterField(Attribute[int]):
     :param settle: seconds after which a committed transaction is taken to be visible to queries.
     :param revision: the name of an attribute that every counted write of the parent raises. With it a parent can be
         repaired without holding up its writers, if a count can be finished between two of them.
+    :param minimum: the least that the number may become; a write that would take it below raises
+        :class:`CounterBoundError`. Seeding and repair state what is there, and are not held to it.
+    :param maximum: the most that it may become.
+    :param once_key: for ``increment(once=...)``: the key templates of the markers, the sort key's second; by default
+        ``ONCE#{once}`` and the item's own keys with the counter's attribute. ``{once}`` is the token; the model's key
+        variables can be used too.
+    :param once_days: the days for which a marker lives, and its token is known.
+    :param once_expires: the marker's attribute that says until when, in epoch seconds: the table's TTL attribute.
     """
 
     attr_type = NUMBER
@@ -107,6 +134,11 @@ class CounterField(Attribute[int]):
         lazy_seed_limit: int = DEFAULT_LAZY_SEED_LIMIT,
         settle: float = DEFAULT_SETTLE,
         revision: str | None = None,
+        minimum: float | Decimal | None = None,
+        maximum: float | Decimal | None = None,
+        once_key: str | tuple[str, ...] = (),
+        once_days: float = DEFAULT_DAYS,
+        once_expires: str = DEFAULT_EXPIRES,
     ) -> None:
         _one_of("missing", missing, _MISSING)
         _one_of("on_delete", on_delete, _ON_DELETE)
@@ -121,7 +153,13 @@ class CounterField(Attribute[int]):
                 'CounterField(missing="zero", on_delete="leave"): a parent that comes again would start from 0 beside '
                 'the children that were left; declare missing="seed"'
             )
+        _check_once(once_key, once_days, once_expires)
         super().__init__(attr_name=attr_name, null=True)
+        self.bounds = _bounds(minimum, maximum)
+        self.once_key = (once_key,) if isinstance(once_key, str) else tuple(once_key)
+        self.once_days = float(once_days)
+        self.once_expires = once_expires
+        self._markers: Markers | None = None
         self.missing: Missing = missing
         self.on_delete: OnDelete = on_delete
         self.lazy_seed_limit = lazy_seed_limit
@@ -142,7 +180,7 @@ class CounterField(Attribute[int]):
         """The same counter, speaking of a subclass: its table, its keys."""
         twin = copy.copy(self)
         twin.attr_path = list(self.attr_path)
-        twin.owner, twin.relations, twin.origin, twin._tally = owner, [], self, None
+        twin.owner, twin.relations, twin.origin, twin._tally, twin._markers = owner, [], self, None, None
         return twin
 
     if TYPE_CHECKING:
@@ -212,7 +250,7 @@ class CounterField(Attribute[int]):
         """What to do instead of writing the number."""
         if self.is_counted:
             return "its children alone move it; add or remove children, or call seed(ref) where it is absent"
-        return f"move it in one write, by update(actions=[{self.label}.add(1)])"
+        return f"move it in one write, by {self.label}.increment(ref) or compare_and_set(ref, expected, new)"
 
     @property
     def tally(self) -> Tally:
@@ -232,8 +270,19 @@ class CounterField(Attribute[int]):
                 closes=any(c.on_delete == "cascade" for c in self.owner._counting.counters.values()),
                 target=f"{module}:{self.label}",
                 sources=self.sources,
+                bounds=self.bounds,
             )
         return self._tally
+
+    @property
+    def markers(self) -> Markers:
+        """Where the markers of its ``once=`` tokens are, compiled. Raises :class:`DeclarationError`."""
+        schema = self.owner._counting.schema
+        if self._markers is None or self._markers.schema is not schema:
+            markers = Markers.of(self.label, self.attr_name, schema, self.once_key, self.once_days, self.once_expires)
+            self.owner._counting.check_markers(markers)
+            self._markers = markers
+        return self._markers
 
     def sources(self) -> tuple[Source, ...]:
         """Where this counter's children are found. Raises :class:`DeclarationError` for a child never declared."""
@@ -253,9 +302,12 @@ class CounterField(Attribute[int]):
     def value(self, ref: CountedModel, *, consistent_read: bool = False) -> int | None:
         """The tally by one ``GetItem``; None while it is not seeded.
 
-        Raises :class:`ParentMissing` where there is no such parent.
+        Raises :class:`ParentMissing` where there is no such parent. A plain counter is None where it was never moved,
+        also where there is no item yet.
         """
         key = self.owner._counting.key_of(ref)
+        if not self.is_counted:
+            return self._plain_value(key, consistent_read)
         found: Any = self.owner._counting.driver(self.label).run(read_tally(self.tally, key, consistent_read))
         return found  # type: ignore[no-any-return]  # an int, but for fractional amounts
 
@@ -270,17 +322,129 @@ class CounterField(Attribute[int]):
         )
         return {ref: found[key] for ref, key in keys.items() if key in found}
 
+    def _plain_value(self, key: ItemKey, consistent_read: bool) -> int | None:
+        item = self.owner._counting.driver(self.label).run(
+            read_attributes(key, [self.attr_name], consistent_read=consistent_read)
+        )
+        found: Any = PlainItem(self.label, key).number(self.tally, item)
+        return 0 if found is None and self.missing == "zero" else found
+
+    def increment(
+        self,
+        ref: CountedModel,
+        by: float | Decimal = 1,
+        *,
+        once: str | None = None,
+        also: Mapping[str, float | Decimal] | None = None,
+        set: Mapping[str, Any] | None = None,
+        style: Style = "add",
+    ) -> int:
+        """Move a plain counter, in one write and without reading it; return it as it is then.
+
+        An item or an attribute that is not there starts from 0. (An item that is a child, or that children are counted
+        in, must be there.) A write whose answer was lost is sent again, so that it is counted **at least once**.
+
+        :param by: the amount, not 0.
+        :param once: a token of the caller's own, such as an order's id: counted exactly once for that token, for as
+            long as its marker lives. Marker and counter are written in one transaction; the number that is returned is
+            read after it. A token that was counted before is not counted again: the number is returned all the same.
+        :param also: other plain counters of the item that are moved in the same write, by name; each by its amount.
+        :param set: attributes of the item that are set in the same write, by name; None removes one.
+        :param style: how the expression says it: ``"add"``, or ``"set"`` with ``if_not_exists``.
+
+        Raises :class:`CounterBoundError` where it would take a counter past a bound, with nothing written;
+        :class:`TokenReused` for a token that came with another amount; :class:`UncountedWrite` for a counter that
+        children are counted in; :class:`OutcomeUnknown` where it may or may not have been counted;
+        :class:`CounterContention`, :class:`CounterTypeError`, :class:`KeyTemplateError`.
+        """
+        move = increment_of(self, ref, by, style, set, also, "increment")
+        return self._move(ref, move, once)
+
+    def decrement(
+        self,
+        ref: CountedModel,
+        by: float | Decimal = 1,
+        *,
+        once: str | None = None,
+        also: Mapping[str, float | Decimal] | None = None,
+        set: Mapping[str, Any] | None = None,
+        style: Style = "add",
+    ) -> int:
+        """As :meth:`increment`, but ``by`` is taken off. The amounts in ``also`` are added, as there."""
+        move = increment_of(self, ref, _taken_off(f"{self.label}.decrement", by), style, set, also, "decrement")
+        return self._move(ref, move, once)
+
+    def compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> bool:
+        """Set a plain counter to ``new`` if it is ``expected`` (None: if it is absent); whether it was.
+
+        False: it is something else, and nothing was written. It goes under a token, so that the answer is true also
+        where the first try's was lost. Raises :class:`CounterBoundError` where ``new`` is past the bound that it moves
+        towards, and else what :meth:`increment` raises.
+        """
+        comparison = comparison_of(self, ref, expected, new)
+        about = comparison.item.about
+        done: bool = self.owner._counting.driver(about, again=SETS_AGAIN).run(compare_and_set(comparison))
+        if done and not isinstance(ref, Ref):
+            self.__set__(ref, StoredTally(comparison.new))
+        return done
+
+    def plan_increment(
+        self,
+        ref: CountedModel,
+        by: float | Decimal = 1,
+        *,
+        once: str | None = None,
+        also: Mapping[str, float | Decimal] | None = None,
+        set: Mapping[str, Any] | None = None,
+        style: Style = "add",
+    ) -> Plan:
+        """What ``increment()`` would send, as data; ``by`` is negative for a decrement. Nothing is sent."""
+        move = increment_of(self, ref, by, style, set, also, "increment")
+        return move.plan() if once is None else plan_once(move, marker_of(self, ref, once))
+
+    def plan_compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> Plan:
+        """What ``compare_and_set()`` would send, as data; nothing is sent."""
+        return comparison_of(self, ref, expected, new).plan()
+
+    def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
+        counting, about = self.owner._counting, move.item.about
+        if once is None:
+            found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
+        else:
+            marker = marker_of(self, of, once)
+            counting.driver(about, again=ONCE_AGAIN).run(increment_once(move, marker))
+            try:
+                found = counting.driver(about).run(read_moved(move))
+            except PynamoDBException as error:
+                raise OutcomeUnknown(
+                    f"{about}: it is counted, for once={once!r}, but the number could not be read afterwards "
+                    f"({error.msg}). {ONCE_AGAIN}",
+                    error,
+                ) from error
+        follow(self, of, move, found)
+        number: Any = move.item.number(self.tally, found)
+        return 0 if number is None else number  # None: gone again, where it is read afterwards
+
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
 
         Safe at any time, by any number of callers at once. Costs the read units of all the children.
         Raises :class:`ParentMissing` where there is no such parent, or it is being deleted;
-        :class:`CounterNotSeeded` where only a scan would find the children: ``pynacount migrate`` makes it.
+        :class:`CounterNotSeeded` where only a scan would find the children: ``pynacount migrate`` makes it;
+        :class:`DeclarationError` for a plain counter.
         """
+        self._refuse_plain("seed")
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))
         )
         return found  # type: ignore[no-any-return]
+
+    def _refuse_plain(self, verb: str) -> None:
+        if not self.is_counted:
+            raise DeclarationError(
+                f"{self.label}.{verb}() would count its children, and no CountedIn names {self.label}: as a plain "
+                f"counter it would become 0. If it has children, import their module first"
+            )
 
     def repair(self, ref: CountedModel, *, fence: bool = False) -> Repair:
         """Count the parent's children anew and set the tally, whatever it says now; return what was and is.
@@ -292,12 +456,45 @@ class CounterField(Attribute[int]):
         Raises :class:`ParentMissing` and :class:`CounterNotSeeded` as :meth:`seed` does, and has written nothing then;
         :class:`CounterContention` where children came and went throughout each of several counts by revision.
         """
+        self._refuse_plain("repair")
         check_repairable(self.tally, fence=self.revision is None or fence)
         key = self.owner._counting.key_of(ref)
         by_revision = self.revision is not None and not fence
         protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)
         done: Repair = self.owner._counting.driver(f"{self.label}.repair", renew=True).run(protocol)
         return done
+
+
+def _taken_off(about: str, by: float | Decimal) -> Amount:
+    return negative(amount(by, about))
+
+
+def _bounds(minimum: Any, maximum: Any) -> Bounds:
+    if minimum is None and maximum is None:
+        return NO_BOUNDS
+    found: list[Amount | None] = []
+    for name, given in (("minimum", minimum), ("maximum", maximum)):
+        try:
+            found.append(None if given is None else amount(given, f"CounterField({name}=...)"))
+        except CounterTypeError as error:
+            raise DeclarationError(error.msg) from None
+    least, most = found
+    if least is not None and most is not None and least > most:
+        raise DeclarationError(f"CounterField(minimum={minimum!r}, maximum={maximum!r}): the minimum is the greater")
+    return Bounds(least, most)
+
+
+def _check_once(key: Any, days: Any, expires: Any) -> None:
+    texts = (key,) if isinstance(key, str) else key
+    if not isinstance(texts, (tuple, list)) or not all(isinstance(text, str) for text in texts) or len(texts) > 2:
+        raise DeclarationError(
+            f"CounterField(once_key={key!r}) must be the template of a key, or two of them, as in "
+            f'("ONCE#{{once}}", "STOCK")'
+        )
+    if isinstance(days, bool) or not isinstance(days, (int, float)) or not 0 < days < float("inf"):
+        raise DeclarationError(f"CounterField(once_days={days!r}) must be a number of days above 0")
+    if not isinstance(expires, str) or not expires:
+        raise DeclarationError(f"CounterField(once_expires={expires!r}) must be the name of an attribute")
 
 
 def _one_of(name: str, value: object, choices: Collection[str]) -> None:

@@ -251,8 +251,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
 
         A new child is counted; if it is there already, :class:`AlreadyCounted`. A new parent starts at 0; over an
         existing item it keeps the tally. Edits of what a child counts by move the tallies.
-        Raises :class:`ParentMissing`, :class:`NotCounted` (an edited child was deleted), ``PutError`` where
-        ``condition`` or the version did not hold, and what :mod:`pynacount.errors` says of deadlines.
+        Raises :class:`ParentMissing`, :class:`NotCounted` (an edited child was deleted), :class:`CounterBoundError`
+        (a counter's ``minimum`` or ``maximum``), ``PutError`` where ``condition`` or the version did not hold, and what
+        :mod:`pynacount.errors` says of deadlines.
         """
         intent = Save(self, condition, add_version_condition)
         return self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))

@@ -13,16 +13,18 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pynacount.amounts import Amount, negative, plus, stored_amount
-from pynacount.errors import PlanError
+from pynacount.errors import CounterBoundError, PlanError
 from pynacount.expressions import (
     ZERO,
     Absent,
     Action,
     Add,
+    Bound,
     Exists,
     Given,
     GivenAction,
     Guard,
+    Increase,
     Names,
     Raise,
     Remove,
@@ -80,7 +82,7 @@ class Update:
         """Bytes of the item, as far as the plan knows it, or ``known`` where that is more."""
         item = self.key.wire()
         item.update({a.name: a.value for a in self.actions if isinstance(a, Set)})
-        item.update({a.name: {"N": str(a.amount)} for a in self.actions if isinstance(a, Add)})
+        item.update({a.name: {"N": str(a.amount)} for a in self.actions if isinstance(a, (Add, Increase))})
         item.update({a.name: {"N": str(a.first)} for a in self.actions if isinstance(a, Raise)})
         return max(item_size(item), known)
 
@@ -121,14 +123,16 @@ _OPERATIONS = {Put: "PutItem", Update: "UpdateItem", Delete: "DeleteItem"}
 class Plan:
     """The writes of one logical operation, none of them sent yet.
 
-    ``reads`` are the sizes in bytes of the items that the operation reads first, each by a consistent ``GetItem``.
+    ``reads`` are the sizes in bytes of the items that the operation reads beside, each by a consistent ``GetItem``.
     ``needs_token``: whether a write that stands alone is sent as a transaction all the same, because its caller is
-    told whether it was the one who did it, and only a token tells that after a lost answer.
+    told whether it was the one who did it, and only a token tells that after a lost answer. ``returns``: what a plain
+    write gives back, its ``ReturnValues``; a transaction gives back nothing.
     """
 
     writes: tuple[Write, ...]
     reads: tuple[int, ...] = ()
     needs_token: bool = False
+    returns: str = ""
 
     @property
     def operation(self) -> str:
@@ -147,7 +151,8 @@ class Plan:
 
     def _request(self) -> dict[str, Any]:
         if self.operation != "TransactWriteItems":
-            return self.writes[0].request()
+            request = self.writes[0].request()
+            return {**request, "ReturnValues": self.returns} if self.returns else request
         return {"TransactItems": [{_TRANSACT_NAMES[type(write)]: write.request()} for write in self.writes]}
 
     def send(self) -> Send:
@@ -196,6 +201,7 @@ def _merge(first: Write, second: Write) -> Write:
         case ((Put() | Update() | Delete()), Check()):
             return replace(first, claims=claims)
         case (Update(), Update()):
+            _refuse_bounded_twice(first, second)
             return replace(first, actions=_merge_actions(first, second), claims=claims)
         case (Put(), Update()):
             return _put_counted(first, second)
@@ -230,6 +236,18 @@ def _merge_actions(first: Update, second: Update) -> tuple[Action, ...]:
     return (*others.values(), *(Add(name, total) for name, total in adds.items() if total))
 
 
+def _refuse_bounded_twice(first: Update, second: Update) -> None:
+    """Each of two moves may be within a bound, and both together past it."""
+    ours, theirs = (
+        {(g.name, g.operator) for claim in write.claims for g in claim.guards if isinstance(g, Bound)}
+        for write in (first, second)
+    )
+    for name, _ in ours & theirs:
+        raise PlanError(
+            f"{name} of the item {first.key} has a bound, and is moved twice in one transaction; move it once"
+        )
+
+
 def _path(action: Action) -> str:
     return str(action.action.values[0]).replace("'", "") if isinstance(action, GivenAction) else action.name
 
@@ -253,6 +271,16 @@ def _put_checked(put: Put, check: Check) -> Put:
 def _put_counted(put: Put, update: Update) -> Put:
     """A parent that is born in the transaction that counts in it: the sum goes into its first write."""
     item = dict(put.item)
+    for claim in update.claims:
+        for guard in claim.guards:
+            if isinstance(guard, Bound) and guard.name in item and not guard.holds(item):
+                limit = "maximum" if guard.operator == "<=" else "minimum"
+                raise CounterBoundError(
+                    f"the item {put.key} is created with more counted in its {guard.name} than that counter's {limit} "
+                    f"allows; nothing was written",
+                    value=0,
+                    bound=limit,
+                )
     for action in update.actions:
         if isinstance(action, Remove) and action.name not in item:
             continue

@@ -531,8 +531,8 @@ class BoundSet(Generic[C]):
     def add(self, **values: Any) -> bool:
         """Create the child and count it, in one transaction. False if it was there already.
 
-        Raises :class:`ParentMissing`, :class:`CounterNotSeeded`, :class:`CounterContention`,
-        :class:`OutcomeUnknown`, :class:`KeyTemplateError`.
+        Raises :class:`ParentMissing`, :class:`CounterBoundError` (no room), :class:`CounterNotSeeded`,
+        :class:`CounterContention`, :class:`OutcomeUnknown`, :class:`KeyTemplateError`.
         """
         try:
             self._follow(self._child(values)._create())

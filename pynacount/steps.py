@@ -55,12 +55,14 @@ class Refusal:
     """A definite *no*: nothing of the request was written.
 
     ``reasons`` runs parallel to the writes of the request; a write without fault has None. There are none where the
-    request as a whole was found invalid.
+    request as a whole was found invalid. ``in_doubt``: it was refused at a later try, and the answer to an earlier one
+    was lost, which may have been written: a plain write has no token that would tell.
     """
 
     code: str
     reasons: tuple[Reason | None, ...]
     message: str = ""
+    in_doubt: bool = False
 
 
 Answer: TypeAlias = dict[str, Any] | Refusal

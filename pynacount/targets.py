@@ -67,6 +67,24 @@ def tables_of(counters: Iterable[CounterField]) -> str:
     return _listed(dict.fromkeys(counter.owner._counting.table for counter in counters))
 
 
+def one_model_of_any(target: str) -> tuple[CounterField, ...]:
+    """As :func:`one_model`, with the plain counters of the model, in which no children are counted."""
+    module_name, _, rest = target.partition(":")
+    model_name, _, counter_name = rest.partition(".")
+    if not module_name:
+        return one_model(target)
+    module = _imported(module_name)
+    models = [model for model in _models(module) if model._counting.counters]
+    named = [model for model in models if model is vars(module).get(model_name)] if rest else models
+    if len(named) != 1:
+        return one_model(target)
+    _check_sets(named[0])
+    counters = named[0]._counting.counters
+    if not counter_name:
+        return tuple(counters.values())
+    return (counters[counter_name],) if counter_name in counters else one_model(target)
+
+
 def key_variables(model: type[CountedModel], pairs: Iterable[str]) -> dict[str, Any]:
     """The arguments of ``model.ref()`` from pairs such as ``post_id=a91f``; ints where the key's template says so.
 

@@ -258,6 +258,7 @@ class Page(CountedModel):
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
     text = UnicodeAttribute(null=True)
     tally = CounterField(attr_name="tally", on_delete="cascade", settle=0)
+    views = CounterField(attr_name="views")
     fans: CountedSet[Any] = CountedSet("Fan", tally="tally")
 
 
@@ -290,6 +291,9 @@ REQUESTS: list[tuple[str, Callable[[], Any], list[str]]] = [
         lambda: Page.tally.repair(Page.ref(**HOME)),
         ["UpdateItem", READ, READ, QUERY, "UpdateItem"],
     ),
+    ("of a plain counter", lambda: Page.views.increment(Page.ref(**HOME)), ["UpdateItem"]),
+    ("the same with `once=`", lambda: Page.views.increment(Page.ref(**HOME), once="t"), [TRANSACTION, READ]),
+    ("`compare_and_set()`", lambda: Page.views.compare_and_set(Page.ref(**HOME), 0, 1), [TRANSACTION]),
     ("`values()` of 100", lambda: Page.tally.values([Page.ref(page_id=str(n)) for n in range(100)]), ["BatchGetItem"]),
     ("`recount()`", lambda: Page.ref(**HOME).fans.recount(), [READ, QUERY]),
 ]

@@ -16,6 +16,7 @@ from botocore.session import get_session
 from click.testing import CliRunner, Result
 
 import social
+import video
 from pynacount.commands import group
 from pynacount.connections import connection_for
 from pynacount.explaining.pasting import _literal
@@ -89,6 +90,42 @@ def test_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     assert run(*LIKE).exit_code == 0
+
+
+def test_a_plain_counter_is_explained_by_its_increment_and_its_decrement() -> None:
+    increment, decrement = json.loads(text("video:Stats.seats", "video_id=9f3a", "--by", "2"))
+    ref = video.Stats.ref(video_id="9f3a")
+    assert (increment["model"], increment["does"], increment["operation"], increment["wcu"]) == (
+        "Stats.seats", "increment", "UpdateItem", 1,
+    )  # fmt: skip
+    assert increment["request"] == video.Stats.seats.plan_increment(ref, 2).request()
+    assert (decrement["does"], decrement["request"]) == (
+        "decrement", video.Stats.seats.plan_increment(ref, -2).request(),
+    )  # fmt: skip
+
+
+def test_a_token_is_explained_by_the_transaction_with_its_marker() -> None:
+    (shown,) = json.loads(text("video:Stock.left", "item_id=a", "--once", "order-17", "--only", "decrement"))
+    assert (shown["operation"], shown["wcu"]) == ("TransactWriteItems", 4)
+    marker = shown["request"]["TransactItems"][0]["Put"]
+    assert marker["Item"]["item_id"] == {"S": "ONCE#order-17#a#left"}
+
+
+def test_a_model_is_explained_by_all_its_counters_and_a_module_with_one_model_needs_no_name() -> None:
+    shown = json.loads(text("video:Room", "room_id=1", "name=ada"))
+    assert [(one["model"], one["does"]) for one in shown] == [
+        ("Guest", "create"), ("Guest", "delete"), ("Room.views", "increment"), ("Room.views", "decrement"),
+    ]  # fmt: skip
+    assert len(json.loads(text("video:Stats", "video_id=9f3a"))) == 8
+
+
+def test_the_boto3_snippet_of_an_increment_runs(engine: Engine) -> None:
+    create_tables(video.Stats)
+    snippet = text("video:Stats.plays", "video_id=9f3a", "--by", "0.5", "--as", "boto3", "--only", "increment")
+    assert "# increment of Stats.plays, 1 WCU\ndynamodb.update_item(" in snippet
+    exec(snippet, {})
+    exec(snippet, {})
+    assert video.Stats.plays.value(video.Stats.ref(video_id="9f3a")) == 1
 
 
 # -- to paste
@@ -191,6 +228,12 @@ def test_a_child_whose_key_is_not_complete_is_named() -> None:
         (["social:Post", "post_id"], "write name=value"),
         (["social", "post_id=1"], "name one of"),
         (["social:Like", "post_id=1"], "name its parent, social:Post"),
+        (["video:Stats.fame", "video_id=1"], "Stats"),
+        (["video:Stats.plays", "video_id=1", "colour=red"], "colour: no key variable of Stats"),
+        (["video:Stats.plays", "video_id=1", "--by", "many"], "--by 'many' is no number"),
+        (["video:Stats.plays", "video_id=1", "--by", "0"], "an amount of 0 moves nothing"),
+        (["video:Stats.plays", "video_id=1", "--by", "NaN"], "no number that can be stored"),
+        (["video:Stats.plays", "video_id=1", "--once", ""], "once='' must be a text"),
     ],
 )
 def test_a_wrong_call_exits_2_and_says_what_is_right(arguments: list[str], said: str) -> None:

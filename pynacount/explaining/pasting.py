@@ -59,7 +59,8 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 
 
 def _title(one: Explained) -> str:
-    return f"{one.verb} of a {one.model}, {one.plan.cost().wcu:g} WCU"
+    article = "" if "." in one.model else "a "  # a counter, Stats.plays; or a child's model
+    return f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
 
 
 def _command(one: Explained) -> str:

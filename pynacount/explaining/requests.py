@@ -1,4 +1,5 @@
-"""Which writes there are to explain: the create and the delete of a child, for each model that counts in a parent."""
+"""Which writes there are to explain: the create and the delete of a child, for each model that counts in a parent; and
+the increment and the decrement of its plain counters."""
 
 from __future__ import annotations
 
@@ -9,20 +10,24 @@ from typing import Any, Literal, TypeAlias
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BOOLEAN, NUMBER, STRING
 
+from pynacount.amounts import amount, negative
 from pynacount.errors import PynacountError, TargetError
 from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put
 from pynacount.relations import CountedIn
 from pynacount.targets import variable_of
 
-Verb: TypeAlias = Literal["create", "delete"]
+Verb: TypeAlias = Literal["create", "delete", "increment", "decrement"]
 
 _BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One write of one child. ``region`` and ``host`` are those of the model's ``Meta``, None where it has none."""
+    """One write of one child, or of a plain counter, ``model`` being ``Stats.plays`` then.
+
+    ``region`` and ``host`` are those of the model's ``Meta``, None where it has none.
+    """
 
     model: str
     verb: Verb
@@ -39,8 +44,11 @@ class Unexplained:
     why: str
 
 
-def explain(counters: Sequence[CounterField], given: Mapping[str, str]) -> Iterator[Explained | Unexplained]:
-    """The writes of one child of each model that counts in these counters of one parent model.
+def explain(
+    counters: Sequence[CounterField], given: Mapping[str, str], by: Any = 1, once: str | None = None
+) -> Iterator[Explained | Unexplained]:
+    """The writes of one child of each model that counts in these counters of one parent model; of those in which no
+    children are counted, the increment and the decrement ``by`` an amount, for a token ``once``.
 
     ``given`` is text by name: the parent's key variables, the child's other ones, and any of the child's attributes.
     Raises :class:`TargetError` where the parent's key is not complete, and for a name that none of them has.
@@ -55,9 +63,23 @@ def explain(counters: Sequence[CounterField], given: Mapping[str, str]) -> Itera
     if lacking := [name for name in schema.variables if name not in given]:
         raise TargetError(f"{', '.join(lacking)}: missing from the key of {parent.__name__}; add {lacking[0]}=...")
     variables = {name: variable_of(parent, name, given[name]) for name in schema.variables}
-    parent.ref(**variables)  # an id that cannot be a key is refused here
+    ref = parent.ref(**variables)  # an id that cannot be a key is refused here
     for relation in relations.values():
         yield from _of_child(relation, variables, given)
+    for counter in counters:
+        if not counter.is_counted:
+            yield from _of_plain(counter, ref, by, once)
+
+
+def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Iterator[Explained | Unexplained]:
+    region, host = _place(counter.owner)
+    try:
+        number = amount(by, counter.label)
+        yield Explained(counter.label, "increment", counter.plan_increment(ref, number, once=once), region, host)
+        taken = counter.plan_increment(ref, negative(number), once=once)
+        yield Explained(counter.label, "decrement", taken, region, host)
+    except PynacountError as error:
+        yield Unexplained(counter.label, error.msg)
 
 
 def _refuse_strange(parent: Any, relations: Any, given: Mapping[str, str]) -> None:
@@ -65,9 +87,10 @@ def _refuse_strange(parent: Any, relations: Any, given: Mapping[str, str]) -> No
     for relation in relations:
         known |= {*relation.child_schema.variables, *relation.owner.get_attributes()}
     if strange := [name for name in given if name not in known]:
+        children = ", ".join(relation.owner.__name__ for relation in relations)
         raise TargetError(
-            f"{', '.join(strange)}: no key variable of {parent.__name__}, and neither variable nor attribute of its "
-            f"children ({', '.join(relation.owner.__name__ for relation in relations)})"
+            f"{', '.join(strange)}: no key variable of {parent.__name__}"
+            + (f", and neither variable nor attribute of its children ({children})" if children else "")
         )
 
 
@@ -93,12 +116,16 @@ def _of_child(
     except Exception as error:  # PynamoDB's, or the application's own ``when`` or ``amount``
         yield Unexplained(model.__name__, " ".join(f"{type(error).__name__}: {error}".split()))
         return
-    region, host = (getattr(model.Meta, name, None) for name in ("region", "host"))
+    region, host = _place(model)
     yield Explained(model.__name__, "create", create, region, host)
     # As it is deleted once it was read: guarded on what it counts by.
     item = next(write.item for write in create.writes if isinstance(write, Put) and write.key == _key(child))
     delete = model.from_raw_data(dict(item)).plan_delete()
     yield Explained(model.__name__, "delete", delete, region, host)
+
+
+def _place(model: Any) -> tuple[str | None, str | None]:
+    return getattr(model.Meta, "region", None), getattr(model.Meta, "host", None)
 
 
 def _key(child: Any) -> Any:

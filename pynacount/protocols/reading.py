@@ -29,6 +29,16 @@ def read_tally(tally: Tally, key: ItemKey, consistent_read: bool) -> Protocol[Am
     return _shown(tally, key, answer["Item"])
 
 
+def read_attributes(key: ItemKey, names: Sequence[str], *, consistent_read: bool) -> Protocol[Item | None]:
+    """These attributes of an item, and its key; None where there is no such item."""
+    wanted = Names()
+    text = ", ".join(wanted.name(name) for name in dict.fromkeys((*key.names, *names)))
+    request = {"TableName": key.table, "Key": key.wire(), "ProjectionExpression": text, **wanted.request()}
+    answer = yield Send("GetItem", {**request, "ConsistentRead": consistent_read})
+    assert not isinstance(answer, Refusal)
+    return answer.get("Item") or None
+
+
 def read_tallies(
     tally: Tally, keys: Sequence[ItemKey], consistent_read: bool
 ) -> Protocol[dict[ItemKey, Amount | None]]:

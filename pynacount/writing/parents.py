@@ -20,7 +20,12 @@ class ParentClaim:
     """The claim of the counting itself on a parent item."""
 
     key: ItemKey
-    tallies: tuple[Tally, ...]
+    moved: Mapping[Tally, Amount]
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """The counters that are moved."""
+        return tuple(self.moved)
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class Known:
 
 def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) -> Write:
     """What the counting does to one parent."""
-    claim_by = ParentClaim(key, tuple(tallies))
+    claim_by = ParentClaim(key, tallies)
     if key in known.orphaned:
         return Check(key, (Claim((Absent(key.names[0]),), claim_by),))
     block = uncounted_block.get()
@@ -59,6 +64,7 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
         guards += parent_guards(tally)
         if amount:
             adds.append(Add(tally.attr_name, amount))
+            guards += tally.bounds.guards(tally.attr_name, amount, from_zero=tally.missing == "zero")
         if tally.revision is not None:  # also where nothing is added: a count under way may have seen half of it
             adds.append(Add(tally.revision, 1))
     claims = (Claim(tuple(guards), claim_by),)

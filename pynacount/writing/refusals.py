@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pynacount.commit import CONDITION_FAILED
-from pynacount.errors import CounterTypeError, ParentMissing, PynacountError
-from pynacount.expressions import Given, Guard
+from pynacount.errors import CounterBoundError, CounterTypeError, ParentMissing, PynacountError
+from pynacount.expressions import Bound, Given, Guard
 from pynacount.items import read_item
 from pynacount.plan import Claim, Plan
-from pynacount.protocols.seeding import missing, refuse_closed, wrong_type
+from pynacount.protocols.seeding import missing, refuse_closed, stored, wrong_type
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import Intent, NeedsSeed
@@ -84,7 +84,15 @@ def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[I
                 known.deferred.add(target)
             elif tally.missing == "seed" and tally.attr_name not in item:
                 return NeedsSeed(*target)
+    for failure in parents:
+        if isinstance(failure.guard, Bound):
+            raise _past_bound(failure.claim.by, failure.guard.name, failure.item or {})
     return None
+
+
+def _past_bound(by: ParentClaim, name: str, item: Item) -> CounterBoundError:
+    tally = next(tally for tally in by.tallies if tally.attr_name == name)
+    return tally.bounds.refuse(tally.label, by.key, stored(tally, by.key, item), by.moved[tally])
 
 
 def _parent_is_missing(failure: _Failure, arriving: bool, known: Known) -> bool:

@@ -147,7 +147,20 @@ class BlogLike(models.Like):
     post = CountedIn(BlogPost.like_tally)
 
 
-TABLES = (Post, Like, Writer, Reply, Note, BlogPost, BlogLike)
+class Stock(CountedModel):
+    class Meta:
+        table_name = "TypedShop"
+
+    item_id: str
+
+    pk = KeyAttribute("ITEM#{item_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("STOCK", range_key=True, attr_name="SK")
+    note = UnicodeAttribute(null=True)
+    left = CounterField(minimum=0, maximum=10, once_key=("ONCE#{once}", "{item_id}"), once_days=7, once_expires="ttl")
+    sold = CounterField()
+
+
+TABLES = (Stock, Post, Like, Writer, Reply, Note, BlogPost, BlogLike)
 
 
 def keys() -> None:
@@ -183,6 +196,22 @@ def counters() -> None:
     assert_type(Post.like_tally.seed(post), int)
     if post.like_tally is not None:
         assert_type(post.like_tally + 1, int)
+
+
+def plain_counters() -> None:
+    ref = Stock.ref(item_id="a")
+    assert_type(Stock.left.increment(ref), int)
+    assert_type(Stock.left.increment(ref, 5, style="set", set={"note": "new"}, also={"sold": 1}), int)
+    assert_type(Stock.left.decrement(ref, by=2, once="order-17"), int)
+    assert_type(Stock.left.compare_and_set(ref, expected=4, new=5), bool)
+    assert_type(Stock.sold.compare_and_set(ref, None, 0), bool)
+    assert_type(Stock.left.plan_increment(ref, -1, once="order-18"), Plan)
+    assert_type(Stock.left.plan_compare_and_set(ref, 5, 4).cost(), Cost)
+    try:
+        Stock.left.increment(Stock.get(item_id="a"), 100)
+    except errors.CounterBoundError as full:
+        assert_type(full.bound, str)
+        assert full.value == 5 and full.limit == 10
 
 
 def unseeded_counters() -> None:
@@ -422,6 +451,7 @@ ERRORS: tuple[type[errors.PynacountError], ...] = (
     errors.PlanError,
     errors.StateError,
     errors.TargetError,
+    errors.TokenReused,
     errors.UncountedWrite,
 )
 
@@ -464,6 +494,7 @@ def engines_of_its_own() -> None:
 PROGRAMS = (
     keys,
     counters,
+    plain_counters,
     unseeded_counters,
     repairs,
     seeds_of_a_table,

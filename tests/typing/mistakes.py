@@ -20,6 +20,10 @@ def counters(post: Post) -> None:
     print(Post.like_tally.values(["POST#a"]))  # type: ignore[type-var]
     Post.like_tally.seed("POST#a")  # type: ignore[arg-type]
     print(Post.like_tally.values(post))  # type: ignore[arg-type]  # one is read by value()
+    Post.like_tally.increment("POST#a")  # type: ignore[arg-type]
+    Post.like_tally.increment(post, "1")  # type: ignore[arg-type]
+    Post.like_tally.increment(post, 1, "order-17")  # type: ignore[call-arg]  # once=
+    Post.like_tally.increment(post, style="push")  # type: ignore[arg-type]
     seeded: str = Post.like_tally.seed(post)  # type: ignore[assignment]
     done = Post.like_tally.repair("POST#a")  # type: ignore[arg-type]
     print(Post.like_tally.repair(post, True))  # type: ignore[call-arg]  # fence=True
