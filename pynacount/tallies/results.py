@@ -42,7 +42,8 @@ class Audited:
     ``repairing``: a repair took it away and was not finished; ``closed``: a cascade began to delete the parent and was
     not finished; ``orphaned``: there are children and no parent; ``moving``: children came and went at every look, so
     it could not be told; ``unreadable``: the tally is stored as something else than a number; ``unknown``: a child
-    cannot be counted. ``message`` says what else there is to say.
+    cannot be counted. ``message`` says what else there is to say. Where a child that lies elsewhere does not tell its
+    parent, ``key`` is the child's, in ``unknown``.
 
     ``tally`` is what is stored (in ``repairing``, what was), ``count`` what the children come to; None where there is
     none. ``wrong``: whether somebody must see to it; only ``ok`` and ``unseeded`` are not, and orphans that
