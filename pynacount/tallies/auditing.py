@@ -55,11 +55,12 @@ def audit(
 
     Where only a scan finds the children (no index, and not in their parent's partition), the parents' table is scanned
     first, and then the children's tables, each once for all counters. What differs is confirmed by a second scan of
-    those, so an audit that finds nothing costs one. Sums are kept in a temporary database, and memory stays as it is.
-    A parent of such a counter that children come to or leave while their table is scanned is told to be moving. It is
+    those, so an audit that finds nothing costs one. Sums are kept in a temporary database, and memory stays as it is. A
+    parent of such a counter that children come to or leave while their table is scanned is told to be moving. It is
     taken for drifted if in each scan a child was met that was there only between two reads of the tally, and these come
-    to the same: audit again before such a tally is mended. Where a child does not tell its parent, a result with the child's key says so. ``refs``, ``sample``, ``segment`` and
-    ``by="query"`` are refused: a part of the children tells nothing.
+    to the same: audit again before such a tally is mended. Where a child does not tell its parent, a result with the
+    child's key says so. ``refs``, ``sample``, ``segment`` and ``by="query"`` are refused: a part of the children tells
+    nothing.
 
     :param refs: audit these parents alone, by a query for each.
     :param sample: audit so many parents, from parts of the table chosen at random.
