@@ -169,3 +169,22 @@ def test_items_are_expected_where_dynamodb_says_how_many_there_are() -> None:
     with FaultInjector(connection_for(Post.Meta).client) as injector:
         injector.next_error("AccessDeniedException", "no", operation="DescribeTable")
         assert expected_items([Post.like_tally], None) is None
+
+
+def test_an_endpoint_that_never_answers_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynacount.commit.time.sleep", lambda _: None)
+    monkeypatch.setattr("pynacount.tallies.scanning.deadline_of", lambda _: 0.05)
+    with FaultInjector(connection_for(Post.Meta).client) as injector:
+        injector.next(*[Fault.REFUSED_CONNECTION] * 100_000, operation="Scan")
+        result = run("social:Post.like_tally", "--workers", "1")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "scan of Town" in result.stderr and "AWS_ENDPOINT_URL_DYNAMODB" in result.stderr
+
+
+def test_a_table_that_is_throttled_from_the_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynacount.commit.time.sleep", lambda _: None)
+    monkeypatch.setattr("pynacount.tallies.scanning.deadline_of", lambda _: 0.05)
+    with FaultInjector(connection_for(Post.Meta).client) as injector:
+        injector.next(*[Fault.THROTTLE] * 50, operation="Scan")
+        assert run("social:Post.like_tally", "--workers", "1").exit_code == 0
+    assert tallies() == ["0", "2", "3"]

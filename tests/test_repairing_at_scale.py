@@ -18,6 +18,8 @@ from click.testing import CliRunner
 from loading import like_item, load, post_item
 from pynacount import CountedIn, CountedSet, CounterField, models
 from pynacount.commands import group
+from pynacount.commands.audited import record
+from pynacount.commands.records import json_line
 from pynacount.tallies import audit, read_audit, repair
 from social import raw
 
@@ -114,8 +116,10 @@ def test_a_thousand_drifted_parents_under_traffic_are_found_and_mended(
     with ThreadPoolExecutor(WRITERS + 2) as pool:
         people = [pool.submit(writer.write, stop) for writer in writers]
         try:
-            wrong = [found for found in audit([BusyPost.like_tally]) if found.wrong]
-            saved.write_text(CliRunner().invoke(group, ["audit", target, "--json"]).stdout)
+            # An unlike while its post is read can hide a drift from one audit, and not from the next.
+            audits = [list(audit([BusyPost.like_tally])) for _ in range(2)]
+            wrong = {found.key: found for one in audits for found in one if found.wrong}
+            saved.write_text("".join(json_line(record(found)) + "\n" for found in wrong.values()))
             kill_half_way(saved)
 
             def mend() -> list[str]:
@@ -129,7 +133,7 @@ def test_a_thousand_drifted_parents_under_traffic_are_found_and_mended(
             stop.set()
         for person in people:
             person.result()  # raises where a writer was refused, or told something else than the truth
-    assert {found.key.values[0][1].removeprefix("POST#"): found.drift for found in wrong} == drift
+    assert {found.key.values[0][1].removeprefix("POST#"): found.drift for found in wrong.values()} == drift
     assert set(outcomes) == {"repaired", "unchanged"} and len(outcomes) == 2 * DRIFTED
     assert (again.exit_code, again.stdout.splitlines()[0]) == (0, "2,000 tallies audited: 2,000 ok")
     assert min(writer.answers for writer in writers) > 100

@@ -11,8 +11,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from pynacount.commit import Driver
-from pynacount.connections import connection_for
+from pynacount.connections import connection_for, deadline_of
+from pynacount.errors import CounterContention
 from pynacount.steps import Item
+from pynacount.steps import Protocol as Steps
 from pynacount.tallies.groups import Found, Groups
 from pynacount.tallies.pages import Pace, consumed, offer_raw_items, raw_items, scan_page
 from pynacount.tallies.passes import TablePass
@@ -129,6 +131,7 @@ class TableScan(Generic[T]):
         self._pass, self._segments, self._state, self._pace, self.track = one, segments, state, pace, track
         self._grouping = grouping or (lambda _: Groups(one.names, one.locals, orphans=one.orphans))
         self.stopping = threading.Event()
+        self._reached = False
         self._out: queue.Queue[list[T] | BaseException | None] = queue.Queue(maxsize=100)
         self._threads: list[threading.Thread] = []
         self._connection = connection_for(one.model.Meta)
@@ -198,10 +201,9 @@ class TableScan(Generic[T]):
     def _read_page(
         self, number: int, position: Position, groups: Grouping, segment: Segment[T]
     ) -> tuple[dict[str, dict[str, str]] | None, float]:
-        driver = self.driver(lambda: f"scan of {self._pass.table}")
         with raw_items():
-            page = driver.run(
-                scan_page(self._pass.table, self._pass.attributes, number, self._segments, position.start)
+            page = self._answered(
+                lambda: scan_page(self._pass.table, self._pass.attributes, number, self._segments, position.start)
             )
         units, start = consumed(page), page.get("LastEvaluatedKey")
         items = page.pop("Items")
@@ -215,6 +217,25 @@ class TableScan(Generic[T]):
         del items  # a megabyte of the table is many of Python's
         self._put(segment.take(found))
         return start or None, units
+
+    def _answered(self, protocol: Callable[[], Steps[dict[str, Any]]]) -> dict[str, Any]:
+        """The answer, however long the table is throttled; but nobody is waited for who never answered at all."""
+
+        def about() -> str:
+            return f"scan of {self._pass.table}"
+
+        if not self._reached:
+            hasty = Driver(self._connection, deadline_of(self._pass.model.Meta), about, retrying=self.track.note_retry)
+            try:
+                answer = hasty.run(protocol())
+                self._reached = True
+                return answer
+            except CounterContention as error:
+                if not isinstance(error.cause, ClientError):
+                    raise
+        answer = self.driver(about).run(protocol())
+        self._reached = True
+        return answer
 
     def _put(self, results: Iterable[list[T]]) -> None:
         for some in results:
