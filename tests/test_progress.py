@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from pynacount.commands import progress
-from pynacount.commands.eta import duration, left
+from pynacount.commands.eta import duration, left, slowed
 from pynacount.commands.progress import Progress
 
 
@@ -55,3 +55,9 @@ def test_the_time_that_is_left_is_told_where_it_can_be() -> None:
     assert left(250, 1000, 10) == ", about 30 s left"
     assert left(1000, 1000, 10) == left(0, 1000, 10) == left(10, None, 10) == ""
     assert [duration(seconds) for seconds in (3, 99, 100, 5000, 9000)] == ["3 s", "99 s", "2 min", "83 min", "2 h"]
+
+
+def test_what_it_is_slowed_by_is_told() -> None:
+    met = {"ThrottlingException": 3, "EndpointConnectionError: no answer": 1200}
+    assert slowed(met) == ", tried again 1,203 times after EndpointConnectionError"
+    assert slowed({}) == ""

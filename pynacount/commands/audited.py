@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, get_args
 
 from pynacount.amounts import Amount
-from pynacount.commands.eta import left
+from pynacount.commands.eta import left, slowed
 from pynacount.commands.records import key_record
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
@@ -107,12 +107,11 @@ class Report:
     def line(self) -> str:
         """Where it stands."""
         track, seconds = self.tracking, max(time.monotonic() - self.began, 0.001)
-        slowed = f", tried again {sum(track.retries.values())} times" if track.retries else ""
         return (
             f"{self.states.total():,} tallies, {self.wrong:,} wrong, {track.items:,} items "
             f"({track.items / seconds:,.0f} a second), {track.read_units:,.0f} read units, "
             f"segments {track.segments_done}/{track.segments}"
-            f"{left(track.items, self.expected, seconds)}{slowed}"
+            f"{left(track.items, self.expected, seconds)}{slowed(track.retries)}"
         )
 
     def facts(self, extent: str) -> dict[str, str]:

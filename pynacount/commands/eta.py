@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pynacount.fields import CounterField
 from pynacount.tallies.scanning import item_count
@@ -23,6 +23,15 @@ def left(items: int, expected: int | None, seconds: float) -> str:
     if not expected or not items or items >= expected:
         return ""
     return f", about {duration((expected - items) / items * seconds)} left"
+
+
+def slowed(retries: Mapping[str, int]) -> str:
+    """How often something was tried again, and after what most often, as the end of a line; empty where nothing was."""
+    now = dict(retries)  # threads add to it
+    if not now:
+        return ""
+    met = max(now, key=lambda one: now[one]).partition(":")[0]
+    return f", tried again {sum(now.values()):,} times after {met}"
 
 
 def duration(seconds: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import click
 
-from pynacount.commands.eta import duration, expected_items, left
+from pynacount.commands.eta import duration, expected_items, left, slowed
 from pynacount.commands.options import part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line, key_record
@@ -192,12 +192,11 @@ class Report:
     def line(self) -> str:
         """Where it stands."""
         track, seconds = self.tracking, max(time.monotonic() - self.began, 0.001)
-        done, retries = (sum(list(many.values())) for many in (self.statuses, track.retries))  # which threads add to
-        slowed = f", tried again {retries} times" if retries else ""
+        done = self.statuses.total()
         return (
             f"{done:,} parents, {track.items:,} items ({track.items / seconds:,.0f} a second), "
             f"{track.read_units:,.0f} read units, segments {track.segments_done}/{track.segments}"
-            f"{left(track.items, self.expected, seconds)}{slowed}"
+            f"{left(track.items, self.expected, seconds)}{slowed(track.retries)}"
         )
 
 

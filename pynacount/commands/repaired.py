@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pynacount.amounts import Amount
+from pynacount.commands.eta import slowed
 from pynacount.commands.records import key_record
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Repaired, Tracking
@@ -90,8 +91,7 @@ class Report:
     def line(self) -> str:
         """Where it stands."""
         done, failed = self.statuses["repaired"] + self.statuses["unchanged"], self.statuses["failed"]
-        slowed = f", tried again {sum(self.tracking.retries.values())} times" if self.tracking.retries else ""
-        return f"{self.seen:,} tallies looked at, {done:,} repaired, {failed:,} failed{slowed}"
+        return f"{self.seen:,} tallies looked at, {done:,} repaired, {failed:,} failed{slowed(self.tracking.retries)}"
 
 
 def told(done: Repaired) -> str:
