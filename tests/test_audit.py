@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from pynacount.commands import audit as command
 from pynacount.commands import group
 from pynacount.connections import connection_for
-from pynacount.testing import Fault, FaultInjector
+from pynacount.testing import Fault, FaultInjector, record_requests
 from social import ALL, Post, items, put
 
 
@@ -118,11 +118,12 @@ def test_the_page_has_what_was_found(tmp_path: Path) -> None:
     assert "POST#b" in page
 
 
-def test_a_page_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
-    result = run("social:Post.like_tally", "--html", str(tmp_path / "none" / "audit.html"))
-    assert result.exit_code != 0
-    assert "Traceback" not in result.output
-    assert "audit.html" in result.stderr
+@pytest.mark.parametrize("place", ["none/audit.html", "."])
+def test_a_page_that_cannot_be_written_is_said_before_anything_is_read(tmp_path: Path, place: str) -> None:
+    with record_requests(connection_for(Post.Meta).client) as sent:
+        result = run("social:Post.like_tally", "--html", str(tmp_path / place))
+    assert (result.exit_code, sent) == (2, [])
+    assert "'--html'" in result.stderr and "Traceback" not in result.output
 
 
 def test_a_throttle_is_waited_for_and_said() -> None:

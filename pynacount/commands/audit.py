@@ -32,7 +32,7 @@ from pynacount.targets import key_variables, one_model, resolve
 )
 @click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second.")
 @click.option("--all", "everything", is_flag=True, help="Print those that are ok, too.")
-@click.option("--html", type=click.File("w", encoding="utf-8", lazy=True), help="Write a page that shows the drift.")
+@click.option("--html", type=click.File("w", encoding="utf-8", lazy=False), help="Write a page that shows the drift.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last a summary.")
 def audit_command(
     target: str,
