@@ -83,7 +83,7 @@ def _in_threads(rows: Iterable[Audited], task: Callable[[Audited], Callable[[], 
             yield task(row)()
         return
     running: set[Future[T]] = set()
-    trouble: Exception | None = None
+    trouble: BaseException | None = None
     with ThreadPoolExecutor(workers, thread_name_prefix="pynacount-repair") as pool:
         try:
             for row in rows:
@@ -92,13 +92,17 @@ def _in_threads(rows: Iterable[Audited], task: Callable[[Audited], Callable[[], 
                 done = wait(running, return_when=FIRST_COMPLETED).done if full else {f for f in running if f.done()}
                 running -= done
                 for future in done:
-                    yield future.result()
+                    if future.exception() is None:
+                        yield future.result()
+                    trouble = trouble or future.exception()
+                if trouble is not None:
+                    break
         except Exception as error:
             trouble = error
         for future in wait(running).done:
             if future.exception() is None:
                 yield future.result()
-            trouble = trouble or future.exception()  # type: ignore[assignment]
+            trouble = trouble or future.exception()
     if trouble is not None:
         raise trouble
 
