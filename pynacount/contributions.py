@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pynacount.amounts import Amount, negative, plus
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.keys import ItemKey
 
-MARKS = ("Closed", "Pending", "Was")
+MARKS = ("Closed", "Pending", "Was", "Shards", "Retiring", "HadShards")
 """What is appended to a tally's attribute name for marks of the library's own on the parent."""
 
 Missing: TypeAlias = Literal["seed", "zero", "defer"]
@@ -23,6 +23,8 @@ class Tally:
 
     ``label`` is how messages speak of it (``Post.like_tally``), ``settle`` is in seconds;
     ``closes``: whether its parents can be closed, by a cascade of this counter or of another one on the same item.
+    ``shards``: over how many items the number of a new parent is spread (1: it is on the parent itself); ``layouts``:
+    the parents that were met with another number of shards, as a hint.
     """
 
     label: str
@@ -37,6 +39,8 @@ class Tally:
     target: str
     sources: Callable[[], tuple[Source, ...]]
     bounds: Bounds = NO_BOUNDS
+    shards: int = 1
+    layouts: dict[ItemKey, int] = field(default_factory=dict)
 
     @property
     def closed_name(self) -> str:
@@ -50,8 +54,23 @@ class Tally:
 
     @property
     def was_name(self) -> str:
-        """The attribute that keeps the old number for readers while it is being repaired."""
+        """The attribute that keeps the old number for readers while it is being repaired; likewise a shard's part."""
         return f"{self.attr_name}Was"
+
+    @property
+    def shards_name(self) -> str:
+        """The attribute that says in how many shards the number is; absent where it is on the parent, or nowhere."""
+        return f"{self.attr_name}Shards"
+
+    @property
+    def retiring_name(self) -> str:
+        """The attribute that says how many shards there were, while their number is being lowered."""
+        return f"{self.attr_name}Retiring"
+
+    @property
+    def had_shards_name(self) -> str:
+        """The attribute that keeps the number of shards while the tally is being repaired."""
+        return f"{self.attr_name}HadShards"
 
 
 @dataclass(frozen=True, slots=True)

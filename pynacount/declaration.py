@@ -85,6 +85,44 @@ class Counting:
         for counter in self.counters.values():
             if counter.once_key:
                 _ = counter.markers  # so that a template that cannot be is told now
+            if counter.shards > 1:
+                self._check_shards(counter)
+
+    def _check_shards(self, counter: CounterField) -> None:
+        """The shards' keys must be nobody else's. Raises :class:`DeclarationError`."""
+        own = self._range
+        if own is None or own.template is None or self._hash is None or self._hash.attribute.attr_type != STRING:
+            raise DeclarationError(
+                f"{counter.label} is in shards, which are siblings of their parent: {self.model.__name__} must have a "
+                f'partition key of strings and a sort key from a template, such as sk = KeyAttribute("META", '
+                f'range_key=True, attr_name="SK")'
+            )
+        for other in list(_models):
+            counting = other._counting
+            if counting.table == self.table and self._shards_may_be(counter, counting):
+                raise DeclarationError(
+                    f"{counter.label}: the key of a shard could be taken for that of an item of {other.__name__}; keep "
+                    f"the '#' out of its ids: KeyAttribute(..., delimiter=...), or begin its sort key with another word"
+                )
+
+    def _shards_may_be(self, counter: CounterField, other: Counting) -> bool:
+        assert self._range is not None and self._range.template is not None
+        template = self._range.template
+        attr_name = counter.attr_name.replace("{", "{{").replace("}", "}}")
+        shard = KeyTemplate.compile(
+            f"{template.text}#{attr_name}#{{shard:int}}",
+            escape=template.escape,
+            delimiter="".join(dict.fromkeys(f"{template.delimiters}#")),
+            max_bytes=MAX_RANGE_BYTES,
+        )
+        pairs = ((None, self._hash, other._hash), (shard, None, other._range))
+        for ours, part, theirs in pairs:
+            mine = ours if part is None else part.template
+            if theirs is None or theirs.template is None or mine is None:
+                continue  # a key that can be anything
+            if common_key(mine, theirs.template) is None:
+                return False
+        return True
 
     def _check_neighbours(self) -> None:
         """No id may make a key of this model that is one of another model's too."""
@@ -322,6 +360,12 @@ class Counting:
             if not issubclass(other, self.model)
             and not issubclass(self.model, other)
             and other._counting.keys != self.keys
+        ) or any(
+            other._counting.table == self.table
+            and any(counter.shards > 1 for counter in other._counting.counters.values())
+            and _may_meet(self._range, other._counting._range)
+            and _may_meet(self._hash, other._counting._hash)
+            for other in list(_models)
         )
 
     # -- running protocols

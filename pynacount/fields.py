@@ -31,11 +31,14 @@ from pynacount.plain import (
 from pynacount.plan import Plan
 from pynacount.protocols.comparing import compare_and_set
 from pynacount.protocols.incrementing import Increment, PlainItem, Style, increment, read_moved
+from pynacount.protocols.incrementing_shards import increment_in_shard, plan_in_shard
 from pynacount.protocols.marking import increment_once, plan_once
 from pynacount.protocols.reading import read_attributes, read_tallies, read_tally
 from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
 from pynacount.protocols.seeding import seed
 from pynacount.refs import Ref
+from pynacount.shards import MAX_SHARDS
+from pynacount.steps import Item, Protocol
 
 if TYPE_CHECKING:
     from pynacount.model import CountedModel
@@ -115,6 +118,9 @@ class CounterField(Attribute[int]):
     :param minimum: the least that the number may become; a write that would take it below raises
         :class:`CounterBoundError`. Seeding and repair state what is there, and are not held to it.
     :param maximum: the most that it may become.
+    :param shards: over how many sibling items the number of a new parent is spread, 1 to 99; 1 is none: the number is
+        on the parent itself. Parents that are there already keep the number of shards that they have; ``pynacount
+        reshard`` changes it. Not with bounds, nor with a ``revision``.
     :param once_key: for ``increment(once=...)``: the key templates of the markers, the sort key's second; by default
         ``ONCE#{once}`` and the item's own keys with the counter's attribute. ``{once}`` is the token; the model's key
         variables can be used too.
@@ -136,6 +142,7 @@ class CounterField(Attribute[int]):
         revision: str | None = None,
         minimum: float | Decimal | None = None,
         maximum: float | Decimal | None = None,
+        shards: int = 1,
         once_key: str | tuple[str, ...] = (),
         once_days: float = DEFAULT_DAYS,
         once_expires: str = DEFAULT_EXPIRES,
@@ -156,6 +163,8 @@ class CounterField(Attribute[int]):
         _check_once(once_key, once_days, once_expires)
         super().__init__(attr_name=attr_name, null=True)
         self.bounds = _bounds(minimum, maximum)
+        _check_shards(shards, bounded=self.bounds != NO_BOUNDS, revised=revision is not None)
+        self.shards = shards
         self.once_key = (once_key,) if isinstance(once_key, str) else tuple(once_key)
         self.once_days = float(once_days)
         self.once_expires = once_expires
@@ -271,6 +280,7 @@ class CounterField(Attribute[int]):
                 target=f"{module}:{self.label}",
                 sources=self.sources,
                 bounds=self.bounds,
+                shards=self.shards,
             )
         return self._tally
 
@@ -318,15 +328,21 @@ class CounterField(Attribute[int]):
         """
         keys = {ref: self.owner._counting.key_of(ref) for ref in refs}
         found: dict[Any, Any] = self.owner._counting.driver(self.label, renew=True).run(
-            read_tallies(self.tally, list(keys.values()), consistent_read)
+            read_tallies(self.tally, list(keys.values()), consistent_read, plain=not self.is_counted)
         )
         return {ref: found[key] for ref, key in keys.items() if key in found}
 
     def _plain_value(self, key: ItemKey, consistent_read: bool) -> int | None:
-        item = self.owner._counting.driver(self.label).run(
-            read_attributes(key, [self.attr_name], consistent_read=consistent_read)
-        )
-        found: Any = PlainItem(self.label, key).number(self.tally, item)
+        driver, tally = self.owner._counting.driver(self.label), self.tally
+        item: Item | None = None
+        if tally.shards == 1:
+            names = [self.attr_name, tally.shards_name]
+            item = driver.run(read_attributes(key, names, consistent_read=consistent_read))
+        found: Any
+        if tally.shards > 1 or tally.shards_name in (item or {}):
+            found = driver.run(read_tally(tally, key, consistent_read, plain=True))
+        else:
+            found = PlainItem(self.label, key).number(tally, item)
         return 0 if found is None and self.missing == "zero" else found
 
     def increment(
@@ -341,6 +357,7 @@ class CounterField(Attribute[int]):
     ) -> int:
         """Move a plain counter, in one write and without reading it; return it as it is then.
 
+        Of a counter in shards, one shard is moved, and the sum of all is read afterwards.
         An item or an attribute that is not there starts from 0. (An item that is a child, or that children are counted
         in, must be there.) A write whose answer was lost is sent again, so that it is counted **at least once**.
 
@@ -400,7 +417,10 @@ class CounterField(Attribute[int]):
     ) -> Plan:
         """What ``increment()`` would send, as data; ``by`` is negative for a decrement. Nothing is sent."""
         move = increment_of(self, ref, by, style, set, also, "increment")
-        return move.plan() if once is None else plan_once(move, marker_of(self, ref, once))
+        marker = None if once is None else marker_of(self, ref, once)
+        if self.shards > 1:
+            return plan_in_shard(move, self.tally, marker, self.shards)
+        return move.plan() if marker is None else plan_once(move, marker)
 
     def plan_compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> Plan:
         """What ``compare_and_set()`` would send, as data; nothing is sent."""
@@ -408,22 +428,34 @@ class CounterField(Attribute[int]):
 
     def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
-        if once is None:
+        if once is None and self.shards == 1:
             found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
         else:
-            marker = marker_of(self, of, once)
-            counting.driver(about, again=ONCE_AGAIN).run(increment_once(move, marker))
+            marker = None if once is None else marker_of(self, of, once)
+            if self.shards > 1:
+                again = ADDS_AGAIN if marker is None else ONCE_AGAIN
+                counting.driver(about, again=again).run(increment_in_shard(move, self.tally, marker))
+            elif marker is not None:
+                counting.driver(about, again=ONCE_AGAIN).run(increment_once(move, marker))
             try:
-                found = counting.driver(about).run(read_moved(move))
+                found = counting.driver(about).run(self._read_moved(move))
             except PynamoDBException as error:
+                told = f"for once={once!r}, " if once is not None else ""
                 raise OutcomeUnknown(
-                    f"{about}: it is counted, for once={once!r}, but the number could not be read afterwards "
-                    f"({error.msg}). {ONCE_AGAIN}",
+                    f"{about}: it is counted, {told}but the number could not be read afterwards ({error.msg}). "
+                    f"{ADDS_AGAIN if once is None else ONCE_AGAIN}",
                     error,
                 ) from error
         follow(self, of, move, found)
         number: Any = move.item.number(self.tally, found)
         return 0 if number is None else number  # None: gone again, where it is read afterwards
+
+    def _read_moved(self, move: Increment) -> Protocol[Item]:
+        """What the increment wrote, as it is now, by a consistent read; of shards, their sum."""
+        if self.shards == 1:
+            return (yield from read_moved(move))
+        number = yield from read_tally(self.tally, move.item.key, True, plain=True)
+        return {} if number is None else {self.attr_name: {NUMBER: str(number)}}
 
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
@@ -463,6 +495,23 @@ class CounterField(Attribute[int]):
         protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)
         done: Repair = self.owner._counting.driver(f"{self.label}.repair", renew=True).run(protocol)
         return done
+
+
+def _check_shards(shards: Any, *, bounded: bool, revised: bool) -> None:
+    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
+        raise DeclarationError(
+            f"CounterField(shards={shards!r}) must be an int from 1 to {MAX_SHARDS}: with the parent, all shards are "
+            f"written in one transaction, which takes 100 items"
+        )
+    if shards > 1 and bounded:
+        raise DeclarationError(
+            f"CounterField(shards={shards}) cannot have a minimum or a maximum: no write knows the sum of all shards"
+        )
+    if shards > 1 and revised:
+        raise DeclarationError(
+            f"CounterField(shards={shards}, revision=...): a revision is on the parent, where all writers would meet "
+            f"again; leave it out, and repair by a fence"
+        )
 
 
 def _taken_off(about: str, by: float | Decimal) -> Amount:

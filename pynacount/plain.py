@@ -56,13 +56,25 @@ def increment_of(
         if other is counter:
             raise ValueError(f"{about}(also=...): {name} is the counter itself; give its amount as by=")
         _refuse_counted(other, about)
+        if other.shards > 1:
+            raise ValueError(f"{about}(also=...): {name} is in shards, which are items of their own; move it by itself")
         moves[other.tally] = _by(f"{about}(also=...) of {name}", number)
+    if counter.shards > 1 and (also or settings):
+        raise ValueError(
+            f"{about}: {counter.label} is in shards, which hold nothing but the number, so nothing can be moved or set "
+            f"in the same write; do it by a call of its own"
+        )
     return Increment(item, moves, style, _settings(counter, about, settings or {}))
 
 
 def comparison_of(counter: CounterField, ref: Any, expected: Any, new: Any) -> Comparison:
     """A comparison. Raises :class:`CounterBoundError` for a new number past the bound that it moves towards."""
     about = f"{counter.label}.compare_and_set"
+    if counter.shards > 1:
+        raise UncountedWrite(
+            f"{about}: {counter.label} is in {counter.shards} shards, and no write can compare their sum; move it by "
+            f"increment(), with once= where it must be counted once"
+        )
     item = _item(counter, ref, about)
     old = None if expected is None else amount(expected, f"{about}(expected=...)")
     number = amount(new, f"{about}(new=...)")

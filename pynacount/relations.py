@@ -145,6 +145,11 @@ class CountedIn:
             self.read_attributes += (attributes[discriminator].attr_name,)
         self._check_place()
         self._check_expiry()
+        if self.counter.shards > 1 and self.counter.missing == "zero":
+            raise DeclarationError(
+                f"{self.label} counts in {self.counter.label}, which is in shards and cannot be declared "
+                f'missing="zero": a shard that is not there says nothing of its parent. Declare missing="seed"'
+            )
         same_hash = self._same_template(schema.hash, self.parent_schema.hash)
         rest = self.parent_schema.fixed_range
         self._fixed = (schema.hash.name, rest) if same_hash and rest is not None else None

@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 from pynacount import marks
 from pynacount.amounts import Amount
-from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.errors import CounterContention, CounterNotSeeded, DeclarationError, PynacountError
+from pynacount.errors import CounterContention, CounterNotSeeded, DeclarationError
 from pynacount.expressions import Absent, Action, Copy, Exists, Guard, Raise, Remove, Same, Set
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.protocols.counting import count, only_a_scan_finds
 from pynacount.protocols.seeding import read, refuse_closed, seed
+from pynacount.protocols.spreading import refuse_invalid, unspread
 from pynacount.steps import Item, Protocol, Refusal, Send, Wait
 
 REVISION_TRIES = 5
@@ -61,8 +61,10 @@ def repair(tally: Tally, key: ItemKey) -> Protocol[Repair]:
         )
     answer = yield fence(tally, key)
     fenced = not isinstance(answer, Refusal)
-    if isinstance(answer, Refusal) and answer.code != REFUSED:
-        raise PynacountError(f"{tally.label} of the parent {key} could not be fenced: {answer.message}")
+    if isinstance(answer, Refusal):
+        refuse_invalid(tally, key, answer, "be fenced")
+        if any(reason is not None and tally.shards_name in (reason.item or {}) for reason in answer.reasons):
+            fenced = yield from unspread(tally, key, aside=True)
     item = yield from read(key, about=tally.label)
     was: Any = number(item, tally.was_name)
     now: Any = yield from seed(tally, key)  # an int, but for fractional amounts
@@ -85,6 +87,11 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
     for _ in range(REVISION_TRIES):
         item = yield from read(key, about=tally.label)
         refuse_closed(tally, key, item)
+        if tally.shards_name in item:
+            raise CounterContention(
+                f"{tally.label} of the parent {key} is in shards, which raise no revision; nothing was written. Repair "
+                f"it by a fence, for which its writers wait: {tally.label}.repair(ref, fence=True)"
+            )
         was: Any = number(item, tally.attr_name)
         if tally.attr_name not in item and tally.missing != "zero":
             now: Any = yield from seed(tally, key)
@@ -94,8 +101,7 @@ def repair_by_revision(tally: Tally, key: ItemKey) -> Protocol[Repair]:
         answer = yield _set_at_revision(tally, tally.revision, key, now, item)
         if not isinstance(answer, Refusal):
             return Repair(was, now, "revision")
-        if answer.code != REFUSED:
-            raise PynacountError(f"{tally.label} of the parent {key} could not be set: {answer.message}")
+        refuse_invalid(tally, key, answer, "be set")
     raise CounterContention(
         f"{tally.label} of the parent {key}: children came or went during each of {REVISION_TRIES} counts; nothing was "
         f"written. Repair it by a fence, for which its writers wait: {tally.label}.repair(ref, fence=True)"

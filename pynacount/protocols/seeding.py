@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pynacount.amounts import Amount, stored_amount
-from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
-from pynacount.errors import CounterNotSeeded, CounterTypeError, ParentMissing, PynacountError
+from pynacount.errors import CounterNotSeeded, CounterTypeError, ParentMissing
 from pynacount.expressions import Absent, Action, Exists, Guard, Remove, Same, Set
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.protocols.counting import count, only_a_scan_finds
+from pynacount.protocols.spreading import not_spread, read_whole, refuse_invalid, seed_spread
+from pynacount.shards import wanted_shards
 from pynacount.steps import Item, Protocol, Refusal, Wait
 
 AWAIT_REPAIR = 0.1
@@ -27,7 +28,7 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
     """
     too_many = False
     while True:
-        item = yield from read(key, about=tally.label)
+        item = yield from read_with_number(tally, key)
         if (present := stored(tally, key, item)) is not None:
             return present
         refuse_closed(tally, key, item)
@@ -45,25 +46,24 @@ def seed(tally: Tally, key: ItemKey, limit: int | None = None) -> Protocol[Amoun
                 raise
             too_many = True
             continue
-        answer = yield Plan((write_recorded(tally, key, counted, item),)).send()
+        answer = yield plan_recorded(tally, key, counted, item).send()
         if not isinstance(answer, Refusal):
             return counted
-        if answer.code != REFUSED:
-            raise PynacountError(f"{tally.label} of the parent {key} could not be seeded: {answer.message}")
+        refuse_invalid(tally, key, answer, "be seeded")
         # Seeded, closed, deleted, or written to uncounted meanwhile: look again.
 
 
 def seed_counted(tally: Tally, key: ItemKey, counted: Amount) -> Protocol[Amount]:
     """Set a tally that a pass over the table counted, of a parent that never had one; else seed it as ever."""
-    answer = yield Plan((write_counted(tally, key, counted),)).send()
+    answer = yield plan_recorded(tally, key, counted, {}).send()
     if not isinstance(answer, Refusal):
         return counted
     return (yield from seed(tally, key))
 
 
 def write_counted(tally: Tally, key: ItemKey, counted: Amount) -> Update:
-    """Set the tally of a parent that never had one, if that is still so."""
-    return write_recorded(tally, key, counted, {})
+    """Set the tally of a parent that never had one, if that is still so; not for one that is kept in shards."""
+    return _write_recorded(tally, key, counted, {})
 
 
 def seed_recorded(tally: Tally, key: ItemKey, counted: Amount, recorded: Item) -> Protocol[Amount]:
@@ -72,12 +72,11 @@ def seed_recorded(tally: Tally, key: ItemKey, counted: Amount, recorded: Item) -
     The parent may have been seeded meanwhile: then that number is returned. Raises :class:`CounterNotSeeded` where its
     children were written uncounted meanwhile, so that what was counted proves nothing.
     """
-    answer = yield Plan((write_recorded(tally, key, counted, recorded),)).send()
+    answer = yield plan_recorded(tally, key, counted, recorded).send()
     if not isinstance(answer, Refusal):
         return counted
-    if answer.code != REFUSED:
-        raise PynacountError(f"{tally.label} of the parent {key} could not be seeded: {answer.message}")
-    item = yield from read(key, about=tally.label)
+    refuse_invalid(tally, key, answer, "be seeded")
+    item = yield from read_with_number(tally, key)
     if (present := stored(tally, key, item)) is not None:
         return present
     refuse_closed(tally, key, item)
@@ -87,16 +86,34 @@ def seed_recorded(tally: Tally, key: ItemKey, counted: Amount, recorded: Item) -
     )
 
 
-def write_recorded(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Update:
+def plan_recorded(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Plan:
     """Set the tally, if it is still absent and the mark is what it was when the parent was read as ``item``."""
-    pending = item.get(tally.pending_name)
-    guards: list[Guard] = [Absent(tally.attr_name), Absent(tally.closed_name), Same(tally.pending_name, pending)]
-    if pending is None:  # else a parent that is gone has not that mark
-        guards.insert(0, Exists(tally.hash_name))
+    shards = wanted_shards(tally, item)
+    if shards > 1:
+        return seed_spread(tally, key, counted, shards, _seed_guards(tally, item), item)
+    return Plan((_write_recorded(tally, key, counted, item),))
+
+
+def _write_recorded(tally: Tally, key: ItemKey, counted: Amount, item: Item) -> Update:
     actions: list[Action] = [Set(tally.attr_name, {"N": str(counted)})]
     if tally.was_name in item:
         actions.append(Remove(tally.was_name))
-    return Update(key, tuple(actions), (Claim(tuple(guards), tally),))
+    return Update(key, tuple(actions), (Claim(_seed_guards(tally, item), tally),))
+
+
+def _seed_guards(tally: Tally, item: Item) -> tuple[Guard, ...]:
+    pending = item.get(tally.pending_name)
+    absent = (Absent(tally.attr_name), not_spread(tally), Absent(tally.closed_name))
+    guards = (*absent, Same(tally.pending_name, pending))
+    return guards if pending is not None else (Exists(tally.hash_name), *guards)  # one that is gone has not that mark
+
+
+def read_with_number(tally: Tally, key: ItemKey) -> Protocol[Item]:
+    """The parent's item, as if it carried its number itself. Raises :class:`ParentMissing` where there is none."""
+    item = yield from read_whole(tally, key, (yield from read(key, about=tally.label)))
+    if not item:
+        raise ParentMissing(missing(tally.label, key))
+    return item
 
 
 def read(key: ItemKey, *, about: str) -> Protocol[Item]:

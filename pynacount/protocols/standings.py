@@ -11,6 +11,7 @@ from pynacount.errors import CounterNotSeeded, CounterTypeError
 from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
+from pynacount.protocols.spreading import read_whole
 from pynacount.steps import Item, Protocol, Wait
 
 MOST_LOOKS = 5
@@ -79,7 +80,7 @@ def standing(tally: Tally, key: ItemKey) -> Protocol[Standing]:
 
 def look(tally: Tally, key: ItemKey) -> Protocol[Standing]:
     """Read the tally, count, and where they differ read the tally again."""
-    found = read_standing(tally, (yield from read_item(key)))
+    found = read_standing(tally, (yield from _read(tally, key)))
     try:
         found = replace(found, count=(yield from count(tally, key)))
     except CounterNotSeeded as unknown:
@@ -88,8 +89,12 @@ def look(tally: Tally, key: ItemKey) -> Protocol[Standing]:
         return replace(found, problem=unreadable.msg, failed=True)
     if not found.drift:
         return found
-    after = read_standing(tally, (yield from read_item(key)))
+    after = read_standing(tally, (yield from _read(tally, key)))
     return replace(found, stood_still=(after.state, after.tally) == (found.state, found.tally))
+
+
+def _read(tally: Tally, key: ItemKey) -> Protocol[Item | None]:
+    return (yield from read_whole(tally, key, (yield from read_item(key))))
 
 
 def is_the_same(before: Standing | None, found: Standing) -> bool:
@@ -98,7 +103,7 @@ def is_the_same(before: Standing | None, found: Standing) -> bool:
 
 
 def read_standing(tally: Tally, item: Item | None) -> Standing:
-    """What the parent's item says of one tally; no count yet."""
+    """What the parent's item says of one tally; no count yet. A number in shards was put in the item."""
     return Standing(
         counter=tally.label,
         attr_name=tally.attr_name,

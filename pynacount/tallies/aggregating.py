@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from pynacount.amounts import Amount, stored_amount, subtotal, unstorable
 from pynacount.contributions import Tally
 from pynacount.keys import ItemKey
+from pynacount.shards import mark_names
 from pynacount.steps import Item
 from pynacount.tallies.groups import Found
 from pynacount.tallies.progress import Position, State
@@ -44,8 +45,7 @@ class Recorded:
         """What of an item must be kept for one tally."""
         if item is None:
             return cls(tally.target, key, None)
-        names = (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name)
-        kept = {name: item[name] for name in names if name in item}
+        kept = {name: item[name] for name in mark_names(tally) if name in item}
         return cls(tally.target, key, kept, tally.pending_name in kept)
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Literal
 
 from pynacount.errors import CounterTypeError, ParentMissing
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
+from pynacount.protocols.spreading import read_whole
 from pynacount.protocols.standings import read_standing
 from pynacount.steps import Protocol
 from pynacount.tallies.aggregating import Recorded, Sums
@@ -157,13 +159,14 @@ class _Auditor:
         """Tell of those that are plainly right or plainly unseeded."""
         plain: list[Audited] = []
         if self._sums is not None:
-            self._sums.record(Recorded.of(one.tally, one.key, one.item) for one in found if self._is_apart(one))
+            apart = (self._with_number(one) for one in found if self._is_apart(one))
+            self._sums.record(Recorded.of(one.tally, one.key, one.item) for one in apart)
         for one in found:
             if self._scan.stopping.is_set():
                 return
             if self._is_apart(one):
                 continue
-            told = self._plain(one)
+            told = self._plain(self._with_number(one))
             if told is not None:
                 plain.append(told)
                 continue
@@ -180,6 +183,13 @@ class _Auditor:
         if suspects:
             driver = self._scan.driver(lambda: ", ".join(self._pass.labels))
             yield list(confirmed(suspects, driver, self._scan.track, self._scan.stopping))
+
+    def _with_number(self, one: Found) -> Found:
+        """The parent as if it carried its number itself: where that is in shards, they are read."""
+        if one.item is None or one.tally.shards_name not in one.item:
+            return one
+        driver = self._scan.driver(lambda: f"{one.tally.label} of {one.key}")
+        return replace(one, item=driver.run(read_whole(one.tally, one.key, one.item)))
 
     def _is_apart(self, one: Found) -> bool:
         return one.tally in self._elsewhere

@@ -13,7 +13,7 @@ from typing import Any
 
 from pynacount.contributions import Tally
 from pynacount.plan import Update
-from pynacount.protocols.seeding import seed_recorded, write_recorded
+from pynacount.protocols.seeding import seed_recorded, write_counted
 from pynacount.steps import Protocol, Wait
 from pynacount.tallies.aggregating import Sum, Sums
 from pynacount.tallies.children import scan_children
@@ -105,12 +105,12 @@ class Elsewhere:
 
     def _update(self, one: Sum) -> Update:
         tally = self._tallies[one.counter]
-        return write_recorded(tally, one.key, one.total, one.item or {})
+        return write_counted(tally, one.key, one.total)
 
     def _is_plain(self, one: Sum) -> bool:
         """Whether it never had a tally, so that nothing but the tally is to be set."""
         tally, item = self._tallies[one.counter], one.item or {}
-        return tally.pending_name not in item and tally.was_name not in item
+        return tally.shards == 1 and tally.pending_name not in item and tally.was_name not in item
 
 
 def _wait(seconds: float) -> Protocol[None]:

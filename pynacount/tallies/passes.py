@@ -11,6 +11,7 @@ from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.relations import CountedIn
+from pynacount.shards import mark_names
 from pynacount.tallies.groups import Local, LocalSource
 
 
@@ -63,8 +64,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
     for counter in counters:
         tally = counter.tally
         relations = counter.places()
-        for name in (tally.attr_name, tally.pending_name, tally.closed_name, tally.was_name):
-            reads[name] = None
+        reads.update(dict.fromkeys(mark_names(tally)))
         if elsewhere and not by_query and is_elsewhere(counter):
             apart.append(counter)
             continue

@@ -21,6 +21,7 @@ from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.protocols.repairing import Repair, check_repairable, repair_by_revision
 from pynacount.protocols.repairing import repair as repair_by_fence
+from pynacount.shards import layout_of
 from pynacount.steps import Protocol, Send
 from pynacount.tallies.passes import check_query
 from pynacount.tallies.results import Audited, Repaired, RepairMeans, RepairStatus
@@ -177,7 +178,7 @@ class _Repairer:
 
     def _failed(self, counter: CounterField, row: Audited, message: str, watch: _Watch) -> Repaired:
         item = self._driver(counter, row.key).run(read_item(row.key)) or {}
-        fenced = counter.tally.attr_name not in item and counter.tally.was_name in item
+        fenced = layout_of(counter.tally, item) is None and counter.tally.was_name in item
         if fenced:
             message += "; it stays without its tally, and its writers wait, until that is mended and it is repaired"
         return _outcome(row, "failed", message=message, waited=watch.seconds if fenced else 0.0)

@@ -15,7 +15,8 @@ from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Update
 from pynacount.protocols.seeding import seed, seed_counted, write_counted
-from pynacount.steps import Protocol
+from pynacount.shards import layout_of
+from pynacount.steps import Item, Protocol
 from pynacount.tallies.aggregating import Recorded, Sums
 from pynacount.tallies.groups import Found
 from pynacount.tallies.pages import Pace
@@ -80,7 +81,7 @@ def seed_found(found: Found, *, by_query: bool = False) -> Protocol[Amount]:
 def is_exact(found: Found) -> bool:
     """Whether what the scan counted is what the tally must say: the parent never had one."""
     tally, item = found.tally, found.item or {}
-    return found.counted is not None and tally.attr_name not in item and tally.pending_name not in item
+    return found.counted is not None and layout_of(tally, item) is None and tally.pending_name not in item
 
 
 class Seeder:
@@ -102,7 +103,7 @@ class Seeder:
         for one in found:
             if self._scan.stopping.is_set():
                 break
-            if one.item is not None and "N" in one.item.get(one.tally.attr_name, {}):
+            if one.item is not None and _is_present(one.tally, one.item):
                 present += 1
                 continue
             if not self._run.may_seed():
@@ -129,6 +130,8 @@ class Seeder:
         return iter(())
 
     def _may_wait(self, found: Found) -> bool:
+        if found.tally.shards > 1:
+            return False
         return self._together.allowed and found.tally not in self._pass.queried and is_exact(found)
 
     def _seed_together(self, found: Sequence[Found]) -> list[Seeded]:
@@ -170,6 +173,10 @@ def tried(tally: Tally, key: ItemKey, driver: Driver, protocol: Protocol[Amount]
         return Seeded(tally.label, key, "closed" if closed else "gone", message=error.msg)
     except PynacountError as error:
         return Seeded(tally.label, key, "failed", message=error.msg)
+
+
+def _is_present(tally: Tally, item: Item) -> bool:
+    return tally.shards_name in item or "N" in item.get(tally.attr_name, {})
 
 
 def _is_closed(found: Found) -> bool:

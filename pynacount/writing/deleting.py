@@ -12,15 +12,15 @@ from typing import Any
 
 from pynamodb.expressions.condition import Condition
 
-from pynacount.commit import REFUSED
 from pynacount.contributions import Tally
 from pynacount.declaration import Counting, child_page
 from pynacount.errors import NotCounted, PynacountError
-from pynacount.expressions import ZERO, Action, Exists, Given, Guard, Remove, Same, Set
+from pynacount.expressions import Action, Exists, Given, Guard, Remove, Set
 from pynacount.fields import CounterField
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
+from pynacount.protocols.spreading import by_guard, not_spread
 from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Refusal, Wait
 from pynacount.writing.discarding import Discard, Gone
@@ -90,24 +90,19 @@ def _close(closing: Discard) -> Protocol[None]:
     tallies = [tally for tally in closing.counting.tallies if closing.counting.has_children(tally)]
     cascades = [tally for tally in tallies if tally.on_delete == "cascade"]
     restricts = [tally for tally in tallies if tally.on_delete == "restrict"]
-    key = closing.key
     closed = [*cascades, *restricts]  # those too that are empty, so that they stay so
-    actions: list[Action] = [Set(tally.closed_name, {"BOOL": True}) for tally in closed]
-    actions += [Remove(tally.attr_name) for tally in closed]
-    guards: tuple[Guard, ...] = (
-        Exists(key.names[0]),
-        *(Same(tally.attr_name, ZERO, or_absent=tally.missing == "zero") for tally in restricts),
-        *closing.version_guard,
-        *closing.given,
-    )
-    send = Plan((Update(key, tuple(actions), (Claim(guards, closing),)),)).send()
     while True:
-        answer = yield send
+        plan = _closure(closing, closed, restricts)
+        answer = yield plan.send()
         if not isinstance(answer, Refusal):
             break
-        if answer.code != REFUSED:
+        if not by_guard(answer):
             raise PynacountError(f"{closing.about} could not be closed for its deletion: {answer.message}")
-        item = answer.reasons[0].item if answer.reasons[0] is not None else None
+        if answer.reasons[0] is None:
+            closing.looks = True  # a shard moved on
+            yield from closing.look()
+            continue
+        item, guards = answer.reasons[0].item, plan.writes[0].claims[0].guards
         if item is None:
             if closing.counting.is_child:
                 raise NotCounted(f"{closing.about} is not there, so there was nothing to delete and nothing to count")
@@ -115,7 +110,36 @@ def _close(closing: Discard) -> Protocol[None]:
         if all(tally.closed_name in item for tally in cascades):
             break  # an earlier cascade got this far
         yield from _read_refusal(closing, guards, item)
+        yield from closing.look()
     yield Wait(max(tally.settle for tally in cascades))
+
+
+def _closure(closing: Discard, closed: list[Tally], restricts: list[Tally]) -> Plan:
+    spread = [tally for tally in closed if tally in closing.spreads]
+    actions: list[Action] = [Set(tally.closed_name, {"BOOL": True}) for tally in closed]
+    actions += [Remove(tally.attr_name) for tally in closed if tally not in spread]
+    actions += [Remove(name) for tally in spread for name in (tally.shards_name, tally.retiring_name)]
+    closing.shard_guards = []
+    layouts = [guard for tally in closed for guard in _same_layout(closing, tally)]
+    closing.shard_guards += layouts
+    guards: tuple[Guard, ...] = (
+        Exists(closing.key.names[0]),
+        *closing.empty(restricts),
+        *layouts,
+        *closing.version_guard,
+        *closing.given,
+    )
+    return Plan(
+        (
+            Update(closing.key, tuple(actions), (Claim(guards, closing),)),
+            *closing.shard_writes(spread, restricts),
+        )
+    )
+
+
+def _same_layout(closing: Discard, tally: Tally) -> tuple[Guard, ...]:
+    spread = closing.spreads.get(tally)
+    return (not_spread(tally),) if spread is None or spread.layout is None else spread.layout.guards(tally)
 
 
 def _read_refusal(closing: Discard, guards: tuple[Guard, ...], item: Item) -> Protocol[None]:

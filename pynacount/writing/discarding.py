@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pynamodb.exceptions import DeleteError
 from pynamodb.expressions.condition import Condition
 
-from pynacount.contributions import NOTHING
+from pynacount.contributions import NOTHING, Tally
 from pynacount.errors import CounterNotSeeded, CounterTypeError, NotCounted, ParentNotEmpty
 from pynacount.expressions import ZERO, Exists, Given, Guard, Same
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
 from pynacount.protocols.seeding import refuse_closed, wrong_type
+from pynacount.protocols.spreading import not_spread, read_spread
+from pynacount.shards import Spread, shard_key
 from pynacount.steps import Item, Protocol
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
@@ -44,6 +47,9 @@ class Discard(ModelIntent):
         self.excluded = excluded
         self.gone = False
         self.of = of
+        self.spreads: dict[Tally, Spread] = {}
+        self.looks = any(tally.shards > 1 or self.key in tally.layouts for tally in self.counting.tallies)
+        self.shard_guards: list[Guard] = []
         self._count(instance if self.stored is None else type(instance).from_raw_data(self.stored))
 
     @property
@@ -55,11 +61,24 @@ class Discard(ModelIntent):
         """Read the item, where what it counts for varies and it was not loaded."""
         if self.reads_first:
             self._moved_on((yield from read_item(self.key)))
+        yield from self.look()
+
+    def look(self) -> Protocol[None]:
+        """Read which of its tallies are in shards, where that is not known: the shards go with the item."""
+        if not self.looks:
+            return
+        self.looks = False
+        self.spreads = {}
+        for tally in self.counting.tallies:
+            found = yield from read_spread(tally, self.key)
+            if found is not None and found.layout is not None and found.layout.shards > 1:
+                self.spreads[tally] = found
 
     def write(self) -> Write | None:
         """A guarded Delete; None for a parent that is not there."""
         if self.gone:
             return None
+        self.shard_guards = []
         self.reads: tuple[Guard, ...] = ()
         if self.stored is not None:
             self.reads = tuple(Same(name, self.stored.get(name)) for name in sorted(self.counting.read_attributes))
@@ -69,15 +88,77 @@ class Discard(ModelIntent):
 
     def _emptiness(self) -> tuple[Guard, ...]:
         if self.closing:
-            return tuple(Exists(tally.closed_name) for tally in self.counting.tallies if tally.on_delete == "cascade")
+            closed = [Exists(tally.closed_name) for tally in self.counting.tallies if tally.on_delete == "cascade"]
+            return (*closed, *self._same_layouts())
+        return (*self.empty(self.restricts), *self._same_layouts())
+
+    @property
+    def restricts(self) -> tuple[Tally, ...]:
+        """The tallies that must be 0."""
+        kept = (tally for tally in self.counting.tallies if tally.on_delete == "restrict")
+        return tuple(tally for tally in kept if self.counting.has_children(tally))
+
+    def empty(self, tallies: Iterable[Tally]) -> tuple[Guard, ...]:
+        """What says on the item that these are 0. Raises :class:`ParentNotEmpty` where the shards say otherwise."""
+        for tally in tallies:
+            if tally in self.spreads and (total := self.spreads[tally].total(tally)):
+                raise self._not_empty(tally, total)
         return tuple(
             Same(tally.attr_name, ZERO, or_absent=tally.missing == "zero")
+            for tally in tallies
+            if tally not in self.spreads
+        )
+
+    def _same_layouts(self) -> tuple[Guard, ...]:
+        """What says on the item that its tallies are in the shards that were read."""
+        guards: list[Guard] = []
+        for tally, spread in self.spreads.items():
+            assert spread.layout is not None
+            guards += spread.layout.guards(tally)
+        guards += [
+            not_spread(tally)
             for tally in self.counting.tallies
-            if tally.on_delete == "restrict" and self.counting.has_children(tally)
+            if tally.on_delete == "leave" and tally not in self.spreads and self.counting.has_children(tally)
+        ]
+        self.shard_guards += guards
+        return tuple(guards)
+
+    def siblings(self) -> tuple[Write, ...]:
+        """Its shards go; those of a tally that must be 0, as they were read."""
+        return () if self.gone else self.shard_writes(self.spreads, self.restricts)
+
+    def shard_writes(self, tallies: Iterable[Tally], unmoved: Iterable[Tally]) -> tuple[Write, ...]:
+        """The shards of these tallies go; those of the ``unmoved`` ones only as they were read."""
+        writes: list[Write] = []
+        for tally in tallies:
+            spread = self.spreads[tally]
+            assert spread.layout is not None
+            for place in range(spread.layout.upto):
+                names = (tally.attr_name, tally.was_name) if tally in unmoved else ()
+                guards = tuple(Same(name, spread.shards.get(place, {}).get(name)) for name in names)
+                self.shard_guards += guards
+                claims = (Claim(guards, self),) if guards else ()
+                writes.append(Delete(shard_key(self.key, tally.attr_name, place), claims))
+        return tuple(writes)
+
+    def needs_look(self, guard: Guard | None, item: Item | None) -> bool:
+        """Whether a refusal says that the tallies are not, or not any more, in the shards that were read."""
+        if any(guard is one for one in self.shard_guards):
+            self.looks = True
+        elif isinstance(guard, Same) and item is not None:
+            self.looks = any(guard.name == t.attr_name and t.shards_name in item for t in self.counting.tallies)
+        return self.looks
+
+    def _not_empty(self, tally: Tally, total: object) -> ParentNotEmpty:
+        return ParentNotEmpty(
+            f"{self.about} is not deleted: {tally.label} is {total}. Delete its children first, or declare "
+            f'CounterField(on_delete="cascade") or "leave"'
         )
 
     def refused(self, guard: Guard | None, item: Item | None) -> NeedsSeed | None:
         """Tell the answers apart."""
+        if self.needs_look(guard, item):
+            return None
         if item is None and self.counting.is_child:
             raise NotCounted(f"{self.about} is not there, so there was nothing to delete and nothing to count")
         if isinstance(guard, Given) or (guard is not None and guard in self.version_guard):
@@ -100,10 +181,7 @@ class Discard(ModelIntent):
                     )
                 if tally.attr_name not in item:
                     return NeedsSeed(tally, self.key)
-                raise ParentNotEmpty(
-                    f"{self.about} is not deleted: {tally.label} is {next(iter(item[tally.attr_name].values()))}. "
-                    f'Delete its children first, or declare CounterField(on_delete="cascade") or "leave"'
-                )
+                raise self._not_empty(tally, next(iter(item[tally.attr_name].values())))
         if isinstance(guard, Exists):
             raise Gone  # another cascade finished it, and it was created anew
         self._moved_on(item)

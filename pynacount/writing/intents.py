@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,14 @@ from pynacount.steps import Item, Protocol
 
 @dataclass(frozen=True, slots=True)
 class NeedsSeed:
-    """An intent's answer to a refusal: seed this tally, then send the same plan again."""
+    """An answer to a refusal: seed this tally, then send the same plan again.
+
+    ``away``: take it away instead, with its shards, for children that are written uncounted.
+    """
 
     tally: Tally
     key: ItemKey
+    away: bool = False
 
 
 class Intent:
@@ -32,6 +37,7 @@ class Intent:
     ``before`` and ``after`` are what the item counts for, then and now; ``needs_token`` as in :class:`Plan`.
     """
 
+    key: ItemKey
     before: Contribution = NOTHING
     after: Contribution = NOTHING
     needs_token = False
@@ -44,6 +50,15 @@ class Intent:
     def write(self) -> Write | None:
         """The item's own write; None where nothing of it changes."""
         raise NotImplementedError
+
+    def look(self) -> Protocol[None]:
+        """What must be read anew, after a refusal, before the write is planned again."""
+        return
+        yield  # a protocol of no steps
+
+    def siblings(self) -> Sequence[Write]:
+        """What is written with the item, in any case: the shards of its own tallies."""
+        return ()
 
     def refused(self, guard: Guard | None, item: Item | None) -> NeedsSeed | None:
         """One of this intent's guards did not hold: raise the answer, or change the intent to be planned anew."""

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pynacount import marks
 from pynacount.amounts import Amount
-from pynacount.contributions import Tally
+from pynacount.contributions import Tally, Target
 from pynacount.errors import UncountedWrite
 from pynacount.expressions import Absent, Action, Add, Exists, Guard, Raise, Remove
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Update, Write
+from pynacount.protocols.spreading import not_spread
+from pynacount.shards import shard_key, shard_of
 from pynacount.writing.blocks import uncounted_block
+
+MOST_HINTS = 10_000
+"""Parents whose number of shards is remembered, for each counter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParentClaim:
-    """The claim of the counting itself on a parent item."""
+    """The claim of the counting itself on a parent item; or (``shards`` above 1) on a shard, the ``place``-th of it."""
 
     key: ItemKey
     moved: Mapping[Tally, Amount]
+    shards: int = 1
+    place: int = 0
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
@@ -33,16 +40,56 @@ class Known:
     """What refusals told of the parents.
 
     ``orphaned`` do not exist, and there is no tally to keep. ``deferred`` have no tally, and are counted later.
-    ``birth_mark`` is where a mark begins that is raised for the first time.
+    ``birth_mark`` is where a mark begins that is raised for the first time. ``layouts`` are the numbers of shards that
+    parents turned out to have; ``missed``: how often a shard was not where its parent said.
     """
 
     orphaned: set[ItemKey] = field(default_factory=set)
     deferred: set[tuple[Tally, ItemKey]] = field(default_factory=set)
     birth_mark: int = field(default_factory=lambda: marks.birth_mark())
+    layouts: dict[Target, int] = field(default_factory=dict)
+    missed: dict[Target, int] = field(default_factory=dict)
+
+    def shards_of(self, tally: Tally, key: ItemKey) -> int:
+        """In how many shards a tally is taken to be, until a refusal says otherwise."""
+        return self.layouts.get((tally, key)) or tally.layouts.get(key, tally.shards)
+
+    def learn(self, tally: Tally, key: ItemKey, shards: int) -> None:
+        """A parent has its tally in so many shards."""
+        self.layouts[tally, key] = shards
+        if len(tally.layouts) >= MOST_HINTS:
+            tally.layouts.clear()
+        if shards == tally.shards:
+            tally.layouts.pop(key, None)
+        else:
+            tally.layouts[key] = shards
+
+
+def parent_writes(
+    key: ItemKey, tallies: Mapping[Tally, Amount], known: Known, child_of: Callable[[Tally], ItemKey]
+) -> list[Write]:
+    """What the counting does to one parent, and to shards of its tallies.
+
+    ``child_of`` gives the key of a child that counts in a tally: the first one's shard takes what they all come to.
+    """
+    if key in known.orphaned or uncounted_block.get() is not None:
+        return [parent_write(key, tallies, known)]
+    here: dict[Tally, Amount] = {}
+    writes: list[Write] = []
+    for tally, amount in tallies.items():
+        shards = known.shards_of(tally, key)
+        if shards == 1 or (tally, key) in known.deferred:
+            here[tally] = amount
+            continue
+        place = shard_of(child_of(tally), shards)
+        claims = (Claim((Exists(tally.attr_name),), ParentClaim(key, {tally: amount}, shards, place)),)
+        own = shard_key(key, tally.attr_name, place)
+        writes.append(Update(own, (Add(tally.attr_name, amount),), claims) if amount else Check(own, claims))
+    return [parent_write(key, here, known), *writes] if here else writes
 
 
 def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) -> Write:
-    """What the counting does to one parent."""
+    """What the counting does to the parent itself."""
     claim_by = ParentClaim(key, tallies)
     if key in known.orphaned:
         return Check(key, (Claim((Absent(key.names[0]),), claim_by),))
@@ -52,7 +99,8 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
         block.unseeded.add(key)
         fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
         fences += [Raise(tally.pending_name, known.birth_mark) for tally in tallies]
-        open_: list[Guard] = [Absent(tally.closed_name) for tally in tallies if tally.closes]
+        open_: list[Guard] = [not_spread(tally) for tally in tallies]
+        open_ += [Absent(tally.closed_name) for tally in tallies if tally.closes]
         return Update(key, tuple(fences), (Claim((Exists(key.names[0]), *open_), claim_by),))
     guards: list[Guard] = []
     adds: list[Action] = []
@@ -92,5 +140,5 @@ def parent_guards(tally: Tally) -> tuple[Guard, ...]:
 
 def deferred_guards(tally: Tally) -> tuple[Guard, ...]:
     """What an uncounted write under ``missing="defer"`` asks: that the parent is there, and still has no tally."""
-    guards = (Exists(tally.hash_name), Absent(tally.attr_name))
+    guards = (Exists(tally.hash_name), Absent(tally.attr_name), not_spread(tally))
     return (*guards, Absent(tally.closed_name)) if tally.closes else guards

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from pynacount.contributions import Contribution, by_parent
+from pynacount.contributions import Contribution, Tally, by_parent
 from pynacount.errors import ParentMissing
 from pynacount.items import read_item
+from pynacount.keys import ItemKey
 from pynacount.plan import Plan, Write, build
 from pynacount.protocols.seeding import seed
+from pynacount.protocols.spreading import unspread
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.writing.editing import Edit
 from pynacount.writing.intents import Intent, NeedsSeed
-from pynacount.writing.parents import Known, parent_write
+from pynacount.writing.parents import Known, parent_writes
 from pynacount.writing.refusals import read_refusal
 
 
@@ -49,6 +52,8 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
             if needs is None:
                 break  # planned anew
             yield from seed_on_the_way(needs)
+        for intent in intents:
+            yield from intent.look()
 
 
 def plan_of(intents: Sequence[Intent], known: Known | None = None, reads: tuple[int, ...] = ()) -> Plan:
@@ -59,11 +64,17 @@ def plan_of(intents: Sequence[Intent], known: Known | None = None, reads: tuple[
         own = intent.write()
         if own is not None:
             writes.append(own)
+            writes += intent.siblings()
         moves.append(intent.moved)
     known = known or Known()
     for key, tallies in by_parent(moves).items():
-        writes.append(parent_write(key, tallies, known))
+        writes += parent_writes(key, tallies, known, partial(_first_child, intents, moves, key))
     return build(writes, reads, any(intent.needs_token for intent in intents))
+
+
+def _first_child(intents: Sequence[Intent], moves: Sequence[Contribution], key: ItemKey, tally: Tally) -> ItemKey:
+    """The key of the first child that counts in a parent's tally."""
+    return next(intent.key for intent, moved in zip(intents, moves, strict=True) if (tally, key) in moved)
 
 
 def update(intent: Edit) -> Protocol[dict[str, Any]]:
@@ -77,5 +88,8 @@ def update(intent: Edit) -> Protocol[dict[str, Any]]:
 
 def seed_on_the_way(needs: NeedsSeed) -> Protocol[None]:
     """Seed what a writer met unseeded. A parent that went meanwhile is for the writer's next refusal to tell."""
+    if needs.away:
+        yield from unspread(needs.tally, needs.key, aside=False)
+        return
     with suppress(ParentMissing):
         yield from seed(needs.tally, needs.key, needs.tally.lazy_seed_limit)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pynacount.commit import CONDITION_FAILED
-from pynacount.errors import CounterBoundError, CounterTypeError, ParentMissing, PynacountError
+from pynacount.contributions import Tally
+from pynacount.errors import CounterBoundError, CounterNotSeeded, CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Bound, Given, Guard
 from pynacount.items import read_item
 from pynacount.plan import Claim, Plan
 from pynacount.protocols.seeding import missing, refuse_closed, stored, wrong_type
+from pynacount.shards import layout_of
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, ParentClaim
+
+MOST_MISSES = 5
+"""Times that a shard is looked for where its parent says it is: it may come and go with a repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[I
         yield from _refuse_invalid(plan, refusal)
         return None
     arriving = {key for intent in intents for _, key in intent.after}
-    parents = [f for f in failures if isinstance(f.claim.by, ParentClaim)]
+    parents = yield from _of_parents(failures)
     replan = False
     for failure in parents:
         key = failure.claim.by.key
@@ -77,17 +82,51 @@ def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[I
         for tally in failure.claim.by.tallies:
             target, item = (tally, failure.claim.by.key), failure.item or {}
             refuse_closed(tally, failure.claim.by.key, item)
-            if target in known.deferred:
-                if tally.attr_name in item:
+            layout = layout_of(tally, item)
+            if uncounted_block.get() is not None:
+                if layout is not None and layout.shards > 1:
+                    return NeedsSeed(*target, away=True)
+            elif target in known.deferred:
+                if layout is not None:
                     known.deferred.discard(target)  # it was seeded meanwhile, so from now on it is counted
-            elif tally.missing == "defer" and tally.attr_name not in item:
+                    known.learn(*target, layout.shards)
+            elif layout is not None:
+                _relay(failure.claim.by, tally, layout.shards, known)
+            elif tally.missing == "defer":
                 known.deferred.add(target)
-            elif tally.missing == "seed" and tally.attr_name not in item:
+            elif tally.missing == "seed":
                 return NeedsSeed(*target)
     for failure in parents:
         if isinstance(failure.guard, Bound):
             raise _past_bound(failure.claim.by, failure.guard.name, failure.item or {})
     return None
+
+
+def _of_parents(failures: list[_Failure]) -> Protocol[list[_Failure]]:
+    """The failures of the counting's own claims; where it was a shard's, with the parent in its place."""
+    found = []
+    for failure in failures:
+        by = failure.claim.by
+        if not isinstance(by, ParentClaim):
+            continue
+        found.append(failure if by.shards == 1 else replace(failure, item=(yield from read_item(by.key))))
+    return found
+
+
+def _relay(by: ParentClaim, tally: Tally, shards: int, known: Known) -> None:
+    """The tally is there, but not where it was taken to be."""
+    target = (tally, by.key)
+    if shards != by.shards:
+        known.learn(tally, by.key, shards)
+        return
+    if by.shards == 1:
+        return  # another counter of the parent, or a bound
+    known.missed[target] = known.missed.get(target, 0) + 1
+    if known.missed[target] > MOST_MISSES:
+        raise CounterNotSeeded(
+            f"{tally.label} of the parent {by.key} is said to be in {shards} shards, and shard {by.place} is not "
+            f"there: somebody deleted it. Nothing was written; repair it: {tally.label}.repair(ref)"
+        )
 
 
 def _past_bound(by: ParentClaim, name: str, item: Item) -> CounterBoundError:

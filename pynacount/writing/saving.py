@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pynamodb.constants import NUMBER
 from pynamodb.expressions.condition import Condition
 
 from pynacount import marks
-from pynacount.contributions import NOTHING
+from pynacount.contributions import NOTHING, Tally
 from pynacount.errors import AlreadyCounted, KeyTemplateError, NotCounted, ParentMissing
 from pynacount.expressions import ZERO, Action, Given, Guard, Remove, Same, Set, same_value
 from pynacount.plan import Check, Claim, Plan, Put, Update, Write
+from pynacount.protocols.spreading import births
 from pynacount.steps import Item
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import ModelIntent, NeedsSeed
@@ -51,11 +52,27 @@ class Save(ModelIntent):
             if uncounted_block.get() is not None or tally.on_delete == "leave" or tally.missing == "defer":
                 # Children may be there already, or come uncounted: born unseeded, and counted when first needed.
                 item[tally.pending_name] = {"N": str(self.birth_mark)}
+            elif self._is_spread(tally):
+                item[tally.shards_name] = {"N": str(tally.shards)}
             else:
                 item[tally.attr_name] = ZERO
                 if tally.revision is not None:
                     item[tally.revision] = ZERO  # children that are born in the same transaction raise it
         return Put(self.key, item, (Claim((self.counting.absent, *self.given), self),))
+
+    def _is_spread(self, tally: Tally) -> bool:
+        return tally.shards > 1 and self.counting.has_children(tally)
+
+    def siblings(self) -> Sequence[Write]:
+        """The shards of a new parent's tallies."""
+        if self.stored is not None or self.over or uncounted_block.get() is not None:
+            return ()
+        return [
+            shard
+            for tally in self.counting.tallies
+            if self._is_spread(tally) and tally.on_delete != "leave" and tally.missing != "defer"
+            for shard in births(tally, self.key, 0, tally.shards)
+        ]
 
     def refused(self, guard: Guard | None, item: Item | None) -> NeedsSeed | None:
         """Tell the answers apart."""

@@ -1,0 +1,204 @@
+"""Changing the number of shards of one parent, while people go on counting in it.
+
+Nothing is counted anew, and nobody is held up. More shards are added, empty, together with the new number on the
+parent. To have fewer, the parent's number is lowered first, so that writers turn to the shards that stay; then the
+others are retired: frozen, their part moved to one that stays, and deleted. At every moment the parts of all shards
+come to the number. It can be interrupted anywhere, and run by several at once: who comes next goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pynacount.amounts import Amount, plus
+from pynacount.contributions import Tally
+from pynacount.errors import CounterContention, ParentMissing
+from pynacount.expressions import ZERO, Absent, Action, Add, Copy, Exists, Guard, Remove, Same, Set
+from pynacount.items import number, read_item
+from pynacount.keys import ItemKey
+from pynacount.plan import Check, Claim, Delete, Plan, Update
+from pynacount.protocols.seeding import missing, refuse_closed, stored
+from pynacount.protocols.spreading import birth, births, not_spread, read_spread, refuse_invalid
+from pynacount.shards import Layout, layout_of, part_of, shard_key
+from pynacount.steps import Item, Protocol, Refusal, Wait
+
+MOVE_TRIES = 200
+"""Tries to move a number that others go on changing, before it is given up."""
+PAUSE = 0.02
+"""Seconds before another of those tries."""
+
+Outcome: TypeAlias = Literal["resharded", "unchanged", "unseeded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resharded:
+    """What became of one parent: in how many shards its tally was (None: it has no tally), and is."""
+
+    was: int | None
+    now: int | None
+
+    @property
+    def outcome(self) -> Outcome:
+        """In a word."""
+        if self.now is None:
+            return "unseeded"
+        return "unchanged" if self.was == self.now else "resharded"
+
+
+def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Resharded]:
+    """Bring one parent's tally into ``to`` shards (1: onto the parent itself). One without a tally is left as it is.
+
+    ``plain``: no children are counted in it, so a number on the parent counts beside the shards.
+    Raises :class:`ParentMissing`, and :class:`CounterContention` where a number never stood still long enough.
+    """
+    was: int | None = None
+    tries = 0
+    while True:
+        item = yield from read_item(key)
+        if not item:
+            raise ParentMissing(missing(tally.label, key))
+        refuse_closed(tally, key, item)
+        layout = layout_of(tally, item)
+        if layout is None:
+            return Resharded(None, None)
+        if was is None:
+            was = layout.shards
+        if layout.upto > layout.shards:
+            yield from _retire(tally, key, layout)
+            continue
+        if layout.shards == to and not (plain and to > 1 and tally.attr_name in item):
+            return Resharded(was, to)
+        done = yield from _step(tally, key, item, layout, to, plain)
+        if not done:
+            tries += 1
+            if tries > MOVE_TRIES:
+                raise CounterContention(
+                    f"{tally.label} of the parent {key} was not brought into {to} shards: others changed it at each of "
+                    f"{MOVE_TRIES} tries; nothing is lost. Run it again when it is quieter"
+                )
+            yield Wait(PAUSE)
+
+
+def _step(tally: Tally, key: ItemKey, item: Item, layout: Layout, to: int, plain: bool) -> Protocol[bool]:
+    """One transaction towards ``to`` shards; whether it was written."""
+    if layout.shards == 1:
+        plan = _from_parent(tally, key, item, to)
+    elif plain and tally.attr_name in item and to > 1:
+        plan = _number_into_shard(tally, key, item, layout)
+    elif to > layout.shards:
+        grown = Update(key, (Set(tally.shards_name, _n(to)),), (Claim(_guards(tally, key, layout), tally),))
+        empty = Absent(key.names[0])  # one that is still being retired keeps its part
+        plan = Plan((grown, *(birth(tally, key, place, 0, (empty,)) for place in range(layout.shards, to))))
+    elif to > 1 or layout.shards > 2:
+        lower = max(to, 2)
+        actions: tuple[Action, ...] = (Set(tally.shards_name, _n(lower)), Set(tally.retiring_name, _n(layout.shards)))
+        plan = Plan((Update(key, actions, (Claim(_guards(tally, key, layout), tally),)),), needs_token=True)
+    else:
+        plan = yield from _onto_parent(tally, key, layout, plain)
+    answer = yield plan.send()
+    if isinstance(answer, Refusal):
+        refuse_invalid(tally, key, answer, f"be brought into {to} shards")
+        return False
+    return True
+
+
+def _from_parent(tally: Tally, key: ItemKey, item: Item, to: int) -> Plan:
+    """The number leaves the parent for the shards."""
+    found = stored(tally, key, item)
+    assert found is not None
+    actions = (Remove(tally.attr_name), Set(tally.shards_name, _n(to)))
+    guards = (Exists(key.names[0]), not_spread(tally), Same(tally.attr_name, item[tally.attr_name]))
+    parent = Update(key, actions, (Claim(guards, tally),))
+    return Plan((parent, *births(tally, key, found, to)))
+
+
+def _number_into_shard(tally: Tally, key: ItemKey, item: Item, layout: Layout) -> Plan:
+    """What code of old counted on the parent beside the shards goes into one of them."""
+    found: Amount = stored(tally, key, item) or 0
+    guards = (*_guards(tally, key, layout), Same(tally.attr_name, item[tally.attr_name]))
+    parent = Update(key, (Remove(tally.attr_name),), (Claim(guards, tally),))
+    return Plan((parent, _move(tally, key, 0, found)))
+
+
+def _onto_parent(tally: Tally, key: ItemKey, layout: Layout, plain: bool) -> Protocol[Plan]:
+    """The last two shards go, and their sum comes onto the parent."""
+    found = yield from read_spread(tally, key)
+    shards = {} if found is None else found.shards
+    total: Amount = 0
+    goes: list[Delete] = []
+    for place in range(layout.shards):
+        shard = shards.get(place, {})
+        total = plus(total, part_of(tally, shard))
+        guard = Same(tally.attr_name, shard.get(tally.attr_name))
+        goes.append(Delete(shard_key(key, tally.attr_name, place), (Claim((guard,), tally),)))
+    guards: tuple[Guard, ...] = _guards(tally, key, layout)
+    own: tuple[Action, ...] = (Set(tally.attr_name, _n(total)),)
+    if plain and found is not None and tally.attr_name in found.item:
+        own = (Add(tally.attr_name, total),) if total else ()
+    elif plain:
+        guards = (*guards, Absent(tally.attr_name))
+    return Plan((Update(key, (*own, Remove(tally.shards_name)), (Claim(guards, tally),)), *goes))
+
+
+def _retire(tally: Tally, key: ItemKey, layout: Layout) -> Protocol[None]:
+    """Move the parts of the shards that are to go, and delete them; returns where somebody else changed the layout."""
+    guards = _guards(tally, key, layout)
+    for place in range(layout.shards, layout.upto):
+        if not (yield from _empty(tally, key, place, layout)):
+            return
+    # A reader that sees a shard being retired reads all of them at once; so it stays in sight until the move is.
+    yield Wait(tally.settle)
+    emptied = (Absent(tally.attr_name), Same(tally.was_name, ZERO, or_absent=True))
+    goes = [
+        Delete(shard_key(key, tally.attr_name, place), (Claim(emptied, tally),))
+        for place in range(layout.shards, layout.upto)
+    ]
+    answer = yield Plan((Update(key, (Remove(tally.retiring_name),), (Claim(guards, tally),)), *goes)).send()
+    if isinstance(answer, Refusal):
+        refuse_invalid(tally, key, answer, "be rid of its retired shards")
+
+
+def _empty(tally: Tally, key: ItemKey, place: int, layout: Layout) -> Protocol[bool]:
+    """Freeze a shard, and move its part to one that stays; whether nothing is left in it."""
+    own = shard_key(key, tally.attr_name, place)
+    still = Check(key, (Claim(_guards(tally, key, layout), tally),))
+    while True:
+        shard = yield from read_item(own)
+        if shard is None:
+            return True
+        if tally.attr_name in shard:
+            frozen = Update(
+                own,
+                (Copy(tally.was_name, tally.attr_name), Remove(tally.attr_name)),
+                (Claim((Exists(tally.attr_name),), tally),),
+            )
+            answer = yield Plan((still, frozen)).send()
+        else:
+            part = number(shard, tally.was_name) or 0
+            if not part:
+                return True
+            emptied = Update(
+                own,
+                (Set(tally.was_name, ZERO),),
+                (Claim((Absent(tally.attr_name), Same(tally.was_name, shard[tally.was_name])), tally),),
+            )
+            answer = yield Plan((still, emptied, _move(tally, key, place % layout.shards, part))).send()
+        if isinstance(answer, Refusal):
+            refuse_invalid(tally, key, answer, "be moved out of a shard")
+            item = yield from read_item(key)
+            if item is None or layout_of(tally, item) != layout:
+                return False
+
+
+def _move(tally: Tally, key: ItemKey, place: int, part: Amount) -> Update:
+    there = (Claim((Exists(tally.attr_name),), tally),)
+    return Update(shard_key(key, tally.attr_name, place), (Add(tally.attr_name, part),), there)
+
+
+def _guards(tally: Tally, key: ItemKey, layout: Layout) -> tuple[Guard, ...]:
+    return (Exists(key.names[0]), *layout.guards(tally))
+
+
+def _n(value: Amount) -> dict[str, str]:
+    return {"N": str(value)}
