@@ -22,6 +22,8 @@ from pynacount.expressions import Guard, Same
 from pynacount.keys import MAX_RANGE_BYTES, ItemKey
 from pynacount.steps import Item
 
+MOST_HINTS = 10_000
+"""Parents whose number of shards is remembered, for each counter, where it is not the declared one."""
 MAX_SHARDS = 99
 """Most shards of one tally: with the parent they are the 100 items of a transaction, in which they are born."""
 
@@ -74,6 +76,22 @@ def _whole(value: Mapping[str, object]) -> int:
         return int(str(value.get("N")))
     except ValueError:
         return 0
+
+
+def taken_shards(tally: Tally, parent: ItemKey) -> int:
+    """In how many shards a parent's tally is taken to be, until a refusal says otherwise."""
+    return tally.layouts.get(parent, tally.shards) if tally.layouts else tally.shards
+
+
+def remember_shards(tally: Tally, parent: ItemKey, shards: int) -> None:
+    """A parent was met with its tally in so many shards."""
+    if shards == tally.shards:
+        tally.layouts.pop(parent, None)
+        return
+    if len(tally.layouts) >= MOST_HINTS:
+        tally.layouts.clear()
+    if MOST_HINTS:
+        tally.layouts[parent] = shards
 
 
 def shard_of(child: ItemKey, shards: int) -> int:

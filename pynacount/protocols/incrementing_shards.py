@@ -18,7 +18,7 @@ from pynacount.plan import Claim, Plan, Update, build
 from pynacount.protocols.incrementing import Increment, PlainItem
 from pynacount.protocols.marking import Marker
 from pynacount.protocols.spreading import births, not_spread, refuse_invalid
-from pynacount.shards import layout_of, shard_key
+from pynacount.shards import layout_of, remember_shards, shard_key, taken_shards
 from pynacount.steps import Protocol, Refusal
 
 MOST_MISSES = 10
@@ -37,7 +37,7 @@ def plan_in_shard(move: Increment, tally: Tally, marker: Marker | None, shards: 
 def increment_in_shard(move: Increment, tally: Tally, marker: Marker | None) -> Protocol[bool]:
     """Move one shard; whether it was moved now, and not under this token before."""
     about, key = move.item.about, move.item.key
-    shards = tally.layouts.get(key, tally.shards)
+    shards = taken_shards(tally, key)
     for _ in range(MOST_MISSES):
         answer = yield plan_in_shard(move, tally, marker, shards).send()
         if not isinstance(answer, Refusal):
@@ -68,9 +68,7 @@ def _make_shards(item: PlainItem, tally: Tally) -> Protocol[int]:
             raise item.missing
         layout = layout_of(tally, found or {})
         if layout is not None and layout.shards > 1:
-            tally.layouts.pop(item.key, None)
-            if layout.shards != tally.shards:
-                tally.layouts[item.key] = layout.shards
+            remember_shards(tally, item.key, layout.shards)
             return layout.shards
         guards = (*item.guards(), not_spread(tally))
         made = Update(item.key, (Set(tally.shards_name, {"N": str(tally.shards)}),), (Claim(guards, tally),))

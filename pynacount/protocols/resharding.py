@@ -142,53 +142,73 @@ def _onto_parent(tally: Tally, key: ItemKey, layout: Layout, plain: bool) -> Pro
 
 
 def _retire(tally: Tally, key: ItemKey, layout: Layout) -> Protocol[None]:
-    """Move the parts of the shards that are to go, and delete them; returns where somebody else changed the layout."""
+    """Move the parts of the shards that are to go, and delete them; returns where somebody else changed the layout.
+
+    A reader that sees a shard being retired reads all of them at once. So each is seen to be retired before its part is
+    moved, and until the move is seen.
+    """
     guards = _guards(tally, key, layout)
-    for place in range(layout.shards, layout.upto):
-        if not (yield from _empty(tally, key, place, layout)):
-            return
-    # A reader that sees a shard being retired reads all of them at once; so it stays in sight until the move is.
-    yield Wait(tally.settle)
+    places = range(layout.shards, layout.upto)
+    for step in (_freeze, _empty):
+        waits = False
+        for place in places:
+            done = yield from step(tally, key, place, layout)
+            if done is None:
+                return
+            waits = waits or done
+        if waits:
+            yield Wait(tally.settle)
     emptied = (Absent(tally.attr_name), Same(tally.was_name, ZERO, or_absent=True))
     goes = [
         Delete(shard_key(key, tally.attr_name, place), (Claim(emptied, tally),))
-        for place in range(layout.shards, layout.upto)
+        for place in places
     ]
     answer = yield Plan((Update(key, (Remove(tally.retiring_name),), (Claim(guards, tally),)), *goes)).send()
     if isinstance(answer, Refusal):
         refuse_invalid(tally, key, answer, "be rid of its retired shards")
 
 
-def _empty(tally: Tally, key: ItemKey, place: int, layout: Layout) -> Protocol[bool]:
-    """Freeze a shard, and move its part to one that stays; whether nothing is left in it."""
+def _freeze(tally: Tally, key: ItemKey, place: int, layout: Layout) -> Protocol[bool | None]:
+    """No writer finds the shard any more; whether it holds a part. None: the layout is another one by now."""
     own = shard_key(key, tally.attr_name, place)
-    still = Check(key, (Claim(_guards(tally, key, layout), tally),))
+    actions = (Copy(tally.was_name, tally.attr_name), Remove(tally.attr_name))
+    frozen = Update(own, actions, (Claim((Exists(tally.attr_name),), tally),))
     while True:
         shard = yield from read_item(own)
-        if shard is None:
-            return True
-        if tally.attr_name in shard:
-            frozen = Update(
-                own,
-                (Copy(tally.was_name, tally.attr_name), Remove(tally.attr_name)),
-                (Claim((Exists(tally.attr_name),), tally),),
-            )
-            answer = yield Plan((still, frozen)).send()
-        else:
-            part = number(shard, tally.was_name) or 0
-            if not part:
-                return True
-            emptied = Update(
-                own,
-                (Set(tally.was_name, ZERO),),
-                (Claim((Absent(tally.attr_name), Same(tally.was_name, shard[tally.was_name])), tally),),
-            )
-            answer = yield Plan((still, emptied, _move(tally, key, place % layout.shards, part))).send()
-        if isinstance(answer, Refusal):
-            refuse_invalid(tally, key, answer, "be moved out of a shard")
-            item = yield from read_item(key)
-            if item is None or layout_of(tally, item) != layout:
-                return False
+        if shard is None or tally.attr_name not in shard:
+            return bool(number(shard, tally.was_name))
+        answer = yield Plan((_still(tally, key, layout), frozen)).send()
+        if isinstance(answer, Refusal) and (yield from _is_over(tally, key, layout, answer)):
+            return None
+
+
+def _empty(tally: Tally, key: ItemKey, place: int, layout: Layout) -> Protocol[bool | None]:
+    """Move the part of a frozen shard to one that stays; whether there was one. None: the layout is another by now."""
+    own = shard_key(key, tally.attr_name, place)
+    moved = False
+    while True:
+        shard = yield from read_item(own)
+        part = number(shard, tally.was_name) or 0
+        if shard is None or not part:
+            return moved
+        frozen = (Absent(tally.attr_name), Same(tally.was_name, shard[tally.was_name]))
+        emptied = Update(own, (Set(tally.was_name, ZERO),), (Claim(frozen, tally),))
+        move = _move(tally, key, place % layout.shards, part)
+        answer = yield Plan((_still(tally, key, layout), emptied, move)).send()
+        moved = True
+        if isinstance(answer, Refusal) and (yield from _is_over(tally, key, layout, answer)):
+            return None
+
+
+def _still(tally: Tally, key: ItemKey, layout: Layout) -> Check:
+    return Check(key, (Claim(_guards(tally, key, layout), tally),))
+
+
+def _is_over(tally: Tally, key: ItemKey, layout: Layout, answer: Refusal) -> Protocol[bool]:
+    """Whether somebody else changed the layout, and so finished this one."""
+    refuse_invalid(tally, key, answer, "be moved out of a shard")
+    item = yield from read_item(key)
+    return item is None or layout_of(tally, item) != layout
 
 
 def _move(tally: Tally, key: ItemKey, place: int, part: Amount) -> Update:

@@ -21,21 +21,23 @@ def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> 
     """The parent's marks and its shards, by one Query; None where there is no such parent.
 
     A Query is not serializable with a transaction that is just being committed (AWS: "Amazon DynamoDB Transactions",
-    isolation levels). What it shows is believed where no shard is missing or being retired; else all are read again by
-    one TransactGetItems, which is.
+    isolation levels). What it shows is believed where it is one page, and no shard is missing or being retired; else all
+    are read again by one TransactGetItems, which is.
     """
     found = Spread(None, {}, {})
     start: Item | None = None
+    pages = 0
     while True:
         page = yield _query(tally, key, start, consistent_read)
         assert not isinstance(page, Refusal)
         found = _collected(tally, key, (found.item, *found.shards.values(), *page["Items"]))
         start = page.get("LastEvaluatedKey")
+        pages += 1
         if not start:
             break
     if not found.item and not found.shards:
         return None
-    if not found.item or not found.whole(tally):
+    if not found.item or not found.whole(tally) or pages > 1:
         found = yield from _read_at_once(tally, key, found)
     return found if found.item else None
 

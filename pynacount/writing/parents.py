@@ -13,12 +13,8 @@ from pynacount.expressions import Absent, Action, Add, Exists, Guard, Raise, Rem
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Update, Write
 from pynacount.protocols.spreading import not_spread
-from pynacount.shards import shard_key, shard_of
+from pynacount.shards import remember_shards, shard_key, shard_of, taken_shards
 from pynacount.writing.blocks import uncounted_block
-
-MOST_HINTS = 10_000
-"""Parents whose number of shards is remembered, for each counter."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParentClaim:
@@ -52,17 +48,12 @@ class Known:
 
     def shards_of(self, tally: Tally, key: ItemKey) -> int:
         """In how many shards a tally is taken to be, until a refusal says otherwise."""
-        return self.layouts.get((tally, key)) or tally.layouts.get(key, tally.shards)
+        return self.layouts.get((tally, key)) or taken_shards(tally, key)
 
     def learn(self, tally: Tally, key: ItemKey, shards: int) -> None:
         """A parent has its tally in so many shards."""
         self.layouts[tally, key] = shards
-        if len(tally.layouts) >= MOST_HINTS:
-            tally.layouts.clear()
-        if shards == tally.shards:
-            tally.layouts.pop(key, None)
-        else:
-            tally.layouts[key] = shards
+        remember_shards(tally, key, shards)
 
 
 def parent_writes(

@@ -360,6 +360,7 @@ def _spell(key: Key) -> str:
 
 
 @mock.patch.object(marks, "birth_mark", lambda: 1_000_000)  # a replay wants the same requests each time
+@mock.patch("pynacount.shards.MOST_HINTS", 0)  # what is remembered of a parent is no part of the state
 def explore(
     actors: Mapping[str, Factory],
     store: Store,

@@ -59,6 +59,15 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """``operand BETWEEN least AND most``, both included."""
+
+    operand: Operand
+    least: Operand
+    most: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The opposite of a condition."""
 
@@ -79,7 +88,7 @@ class Or:
     parts: tuple[Condition, ...]
 
 
-Condition: TypeAlias = Call | Compare | Not | And | Or
+Condition: TypeAlias = Call | Compare | Between | Not | And | Or
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +224,10 @@ class _Reader:
             return Call(function, arguments)
         left = self.operand()
         operator = self.take()
+        if operator == "BETWEEN":
+            least = self.operand()
+            self.take("AND")
+            return Between(left, least, self.operand())
         if operator not in _ORDER:
             raise Unsupported(f"operator {operator!r} in {self.text!r}")
         return Compare(operator, left, self.operand())
@@ -341,6 +354,9 @@ def holds(condition: Condition, item: Attributes, scope: Scope) -> bool:
             return _call(condition, item, scope)
         case Compare():
             return _compare(condition, item, scope)
+        case Between(operand, least, most):
+            pair = (Compare(">=", operand, least), Compare("<=", operand, most))
+            return all(_compare(each, item, scope) for each in pair)
         case Not(part):
             return not holds(part, item, scope)
         case And(parts):
@@ -394,6 +410,8 @@ def render(condition: Condition, show: Callable[[Operand], str] = lambda operand
             return f"{function}({', '.join(show(each) for each in arguments)})"
         case Compare(operator, left, right):
             return f"{show(left)} {operator} {show(right)}"
+        case Between(operand, least, most):
+            return f"{show(operand)} BETWEEN {show(least)} AND {show(most)}"
         case Not(part):
             return f"NOT ({render(part, show)})"
         case And(parts):

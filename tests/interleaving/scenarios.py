@@ -19,6 +19,7 @@ from pynacount.errors import (
     ParentNotEmpty,
 )
 from pynacount.protocols.repairing import Repair
+from pynacount.protocols.resharding import Resharded
 from pynacount.writing.discarding import Discard
 from pynacount.writing.saving import Save
 
@@ -79,6 +80,7 @@ class Scenario:
     lost_responses: int = 1
     orphans: bool = False
     repairs: tuple[str, ...] = ()
+    reads: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
 
     def invariant(self, store: Store, results: Mapping[str, Any], crashed: Any) -> str | None:
         """At rest: the tally, where it is present, is the count; and every caller was told the truth."""
@@ -87,7 +89,12 @@ class Scenario:
             or self._no_phantom(store)
             or self._documented(results)
             or self._told(store, results, crashed)
+            or self._read(results)
         )
+
+    def _read(self, results: Mapping[str, Any]) -> str | None:
+        wrong = {name: results[name] for name, right in self.reads.items() if results.get(name, right[0]) not in right}
+        return f"readers were shown {wrong}" if wrong else None
 
     def _children(self, store: Store) -> dict[str, dict[str, Any]]:
         partition = None if self.family.anywhere else self.family.partition
@@ -97,9 +104,17 @@ class Scenario:
     def _exact(self, store: Store, results: Mapping[str, Any], crashed: Any) -> str | None:
         count = sum(1 for child in self._children(store).values() if not child.get("hidden", {}).get("BOOL"))
         parent = store.get(TABLE, self.family.partition, "META")
+        if parent is None and self._shards(store):
+            return f"shards of a parent that is gone: {self._shards(store)}"
         if parent is None:
             return f"{count} children of a parent that is gone" if count and not self.orphans else None
         tally = store.number(self.family.tally, TABLE, self.family.partition, "META")
+        if stray := self._stray_shards(store, parent):
+            return stray
+        if f"{self.family.tally}Shards" in parent:
+            if tally is not None:
+                return f"a tally on the parent, {tally}, and in shards"
+            tally = sum(map(self._part, self._shards(store)))
         if tally is None and self.family in (TAGS, BALLOTS) and f"{self.family.tally}Closed" not in parent:
             tally = 0
         if tally in (None, count):
@@ -108,13 +123,24 @@ class Scenario:
             return None  # it drifted before, and nobody has repaired it
         return f"tally {tally}, count {count}"
 
+    def _shards(self, store: Store) -> list[dict[str, Any]]:
+        return store.items(TABLE, self.family.partition, f"META#{self.family.tally}#")
+
+    def _part(self, shard: dict[str, Any]) -> int:
+        return int((shard.get(self.family.tally) or shard[f"{self.family.tally}Was"])["N"])
+
+    def _stray_shards(self, store: Store, parent: dict[str, Any]) -> str | None:
+        """Shards of a tally that is absent would take children that nobody has counted."""
+        found = self._shards(store)
+        return f"shards of an absent tally: {found}" if found and f"{self.family.tally}Shards" not in parent else None
+
     def _no_phantom(self, store: Store) -> str | None:
         parent = store.get(TABLE, self.family.partition, "META")
         return None if parent is None or "body" in parent else f"a parent that nobody saved: {parent}"
 
     def _documented(self, results: Mapping[str, Any]) -> str | None:
         refusals = (AlreadyCounted, NotCounted, ParentMissing, ParentNotEmpty, CounterContention, CounterNotSeeded)
-        documented = (dict, int, type(None), Repair, *refusals)
+        documented = (dict, int, type(None), Repair, Resharded, *refusals)
         strange = {name: result for name, result in results.items() if not isinstance(result, documented)}
         return f"undocumented answers {strange}" if strange else None
 

@@ -18,7 +18,7 @@ from pynacount.steps import Answer, Item, Reason, Refusal, Send
 from . import expressions
 from .expressions import Condition, Scope, Unsupported, Update
 from .values import Frozen, Value, freeze_item, freeze_value, thaw_item, thaw_value
-from .wire import TRANSACTION, is_write, writes_of
+from .wire import READ_TRANSACTION, TRANSACTION, is_write, writes_of
 
 Key: TypeAlias = tuple[str, tuple[Value, ...]]
 """Table name, then the values of its key attributes."""
@@ -77,6 +77,7 @@ class Read:
     key: Key | None = None
     partition: Value | None = None
     prefix: Value | None = None
+    between: tuple[Value, Value] | None = None
     start: Key | None = None
     limit: int | None = None
     forward: bool = True
@@ -92,6 +93,7 @@ class Prepared:
     operation: str
     writes: tuple[Write, ...] = ()
     read: Read | None = None
+    together: tuple[Read, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,8 @@ class Store:
         """Execute a prepared request. A transaction whose ``token`` is committed succeeds without running."""
         if prepared.read is not None:
             return self, self._get(prepared.read) if prepared.read.key else self._query(prepared.read)
+        if prepared.operation == READ_TRANSACTION:
+            return self, {"Responses": [self._get(read) for read in prepared.together]}
         if prepared.operation == TRANSACTION:
             return self._transact(prepared.writes, token)
         return self._single(prepared.writes[0])
@@ -247,6 +251,11 @@ class Store:
             _check_placeholders(send.request)
             read = self._prepare_get if send.operation == "GetItem" else self._prepare_query
             return Prepared(send.operation, read=read(send.request))
+        if send.operation == READ_TRANSACTION:
+            gets = [action["Get"] for action in send.request["TransactItems"]]
+            for get in gets:
+                _check_placeholders(get)
+            return Prepared(send.operation, together=tuple(self._prepare_get(get) for get in gets))
         if not is_write(send):
             raise Unsupported(send.operation)
         in_transaction = send.operation == TRANSACTION
@@ -293,13 +302,14 @@ class Store:
         table, scope = body["TableName"], _scope(body)
         if "IndexName" in body:
             raise Unsupported("a Query of an index")
-        partition, prefix = _key_condition(self.schemas[table], body["KeyConditionExpression"], scope)
+        partition, prefix, between = _key_condition(self.schemas[table], body["KeyConditionExpression"], scope)
         start = body.get("ExclusiveStartKey")
         return Read(
             table,
             scope,
             partition=partition,
             prefix=prefix,
+            between=between,
             start=self._exact_key(table, start) if start else None,
             limit=body.get("Limit"),
             forward=body.get("ScanIndexForward", True),
@@ -326,6 +336,7 @@ class Store:
             if key[0] == read.table
             and key[1][0] == read.partition
             and (read.prefix is None or key[1][1][1].startswith(read.prefix[1]))
+            and (read.between is None or read.between[0][1] <= key[1][1][1] <= read.between[1][1])
             and self._visible(key) is not None
         ]
         chosen.sort(key=_order, reverse=not read.forward)
@@ -465,7 +476,7 @@ def _projection(body: Mapping[str, Any], scope: Scope) -> frozenset[str] | None:
     return None if text is None else frozenset(scope.name(expressions.Name(part.strip())) for part in text.split(","))
 
 
-def _key_condition(schema: tuple[str, ...], text: str, scope: Scope) -> tuple[Value, Value | None]:
+def _key_condition(schema: tuple[str, ...], text: str, scope: Scope) -> tuple[Value, Value | None, tuple[Value, Value] | None]:
     condition = expressions.parse_condition(text)
     parts = condition.parts if isinstance(condition, expressions.And) else (condition,)
     first = parts[0]
@@ -479,7 +490,7 @@ def _key_condition(schema: tuple[str, ...], text: str, scope: Scope) -> tuple[Va
         raise Unsupported(f"key condition {text!r}")
     partition = scope.value(first.right)
     if len(parts) == 1:
-        return partition, None
+        return partition, None, None
     second = parts[1]
     if (
         len(parts) == 2
@@ -489,5 +500,14 @@ def _key_condition(schema: tuple[str, ...], text: str, scope: Scope) -> tuple[Va
         and isinstance(second.arguments[1], expressions.Param)
         and scope.name(second.arguments[0]) == schema[1]
     ):
-        return partition, scope.value(second.arguments[1])
+        return partition, scope.value(second.arguments[1]), None
+    if (
+        len(parts) == 2
+        and isinstance(second, expressions.Between)
+        and isinstance(second.operand, expressions.Name)
+        and isinstance(second.least, expressions.Param)
+        and isinstance(second.most, expressions.Param)
+        and scope.name(second.operand) == schema[1]
+    ):
+        return partition, None, (scope.value(second.least), scope.value(second.most))
     raise Unsupported(f"key condition {text!r}")

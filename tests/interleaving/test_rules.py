@@ -11,12 +11,12 @@ import pytest
 
 from pynacount.steps import Send
 
-from . import elsewhere, repairs, scenarios
+from . import elsewhere, repairs, scenarios, shards
 from .explorer import Report, explore
 from .mutations import Guard, all_guards, take_out, without
 from .scenarios import Scenario
 
-SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS, *elsewhere.SCENARIOS)
+SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS, *elsewhere.SCENARIOS, *shards.SCENARIOS)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 

@@ -12,6 +12,7 @@ SINGLE: Mapping[str, str] = MappingProxyType({"PutItem": "Put", "UpdateItem": "U
 """The single-item write operations, and the kind of write that each is."""
 
 TRANSACTION = "TransactWriteItems"
+READ_TRANSACTION = "TransactGetItems"
 
 
 def writes_of(send: Send) -> list[tuple[str, dict[str, Any]]]:
