@@ -159,10 +159,7 @@ def _retire(tally: Tally, key: ItemKey, layout: Layout) -> Protocol[None]:
         if waits:
             yield Wait(tally.settle)
     emptied = (Absent(tally.attr_name), Same(tally.was_name, ZERO, or_absent=True))
-    goes = [
-        Delete(shard_key(key, tally.attr_name, place), (Claim(emptied, tally),))
-        for place in places
-    ]
+    goes = [Delete(shard_key(key, tally.attr_name, place), (Claim(emptied, tally),)) for place in places]
     answer = yield Plan((Update(key, (Remove(tally.retiring_name),), (Claim(guards, tally),)), *goes)).send()
     if isinstance(answer, Refusal):
         refuse_invalid(tally, key, answer, "be rid of its retired shards")

@@ -13,7 +13,7 @@ from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, R
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Put, Update
-from pynacount.shards import MAX_SHARDS, Spread, layout_of, mark_names, number_of, shard_key, shares
+from pynacount.shards import MAX_SHARDS, Layout, Spread, layout_of, mark_names, number_of, shard_key, shares
 from pynacount.steps import Item, Protocol, Refusal, Send
 
 
@@ -21,8 +21,8 @@ def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> 
     """The parent's marks and its shards, by one Query; None where there is no such parent.
 
     A Query is not serializable with a transaction that is just being committed (AWS: "Amazon DynamoDB Transactions",
-    isolation levels). What it shows is believed where it is one page, and no shard is missing or being retired; else all
-    are read again by one TransactGetItems, which is.
+    isolation levels). What it shows is believed where it is one page, and no shard is missing or being retired; else
+    all are read again by one TransactGetItems, which is.
     """
     found = Spread(None, {}, {})
     start: Item | None = None
@@ -131,6 +131,12 @@ def deletions(tally: Tally, key: ItemKey, upto: int) -> tuple[Delete, ...]:
     return tuple(Delete(shard_key(key, tally.attr_name, place), ()) for place in range(upto))
 
 
+def unspreading(tally: Tally, layout: Layout) -> list[Action]:
+    """What takes a tally away from a parent that has it in shards, so that it is seeded into as many again."""
+    actions: list[Action] = [Remove(tally.shards_name), Set(tally.had_shards_name, {"N": str(layout.shards)})]
+    return [*actions, Remove(tally.retiring_name)] if layout.upto > layout.shards else actions
+
+
 def unspread(tally: Tally, key: ItemKey, *, aside: bool) -> Protocol[bool]:
     """Take away a tally that is in shards, and the shards with it; whether it was in shards.
 
@@ -140,10 +146,7 @@ def unspread(tally: Tally, key: ItemKey, *, aside: bool) -> Protocol[bool]:
         found = yield from read_spread(tally, key)
         if found is None or found.layout is None or found.layout.shards == 1:
             return False
-        actions: list[Action] = [Remove(tally.shards_name), Raise(tally.pending_name, marks.birth_mark())]
-        actions.append(Set(tally.had_shards_name, {"N": str(found.layout.shards)}))
-        if found.layout.upto > found.layout.shards:
-            actions.append(Remove(tally.retiring_name))
+        actions = [*unspreading(tally, found.layout), Raise(tally.pending_name, marks.birth_mark())]
         if aside:
             actions.append(Set(tally.was_name, {"N": str(found.total(tally))}))
         guards = (Exists(key.names[0]), *found.layout.guards(tally))

@@ -12,9 +12,10 @@ from pynacount.errors import UncountedWrite
 from pynacount.expressions import Absent, Action, Add, Exists, Guard, Raise, Remove
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Update, Write
-from pynacount.protocols.spreading import not_spread
-from pynacount.shards import remember_shards, shard_key, shard_of, taken_shards
+from pynacount.protocols.spreading import deletions, not_spread, unspreading
+from pynacount.shards import Layout, remember_shards, shard_key, shard_of, taken_shards
 from pynacount.writing.blocks import uncounted_block
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParentClaim:
@@ -37,7 +38,8 @@ class Known:
 
     ``orphaned`` do not exist, and there is no tally to keep. ``deferred`` have no tally, and are counted later.
     ``birth_mark`` is where a mark begins that is raised for the first time. ``layouts`` are the numbers of shards that
-    parents turned out to have; ``missed``: how often a shard was not where its parent said.
+    parents turned out to have; ``missed``: how often a shard was not where its parent said; ``spread``: the layouts of
+    tallies that an ``uncounted()`` block takes away.
     """
 
     orphaned: set[ItemKey] = field(default_factory=set)
@@ -45,6 +47,7 @@ class Known:
     birth_mark: int = field(default_factory=lambda: marks.birth_mark())
     layouts: dict[Target, int] = field(default_factory=dict)
     missed: dict[Target, int] = field(default_factory=dict)
+    spread: dict[Target, Layout] = field(default_factory=dict)
 
     def shards_of(self, tally: Tally, key: ItemKey) -> int:
         """In how many shards a tally is taken to be, until a refusal says otherwise."""
@@ -63,8 +66,11 @@ def parent_writes(
 
     ``child_of`` gives the key of a child that counts in a tally: the first one's shard takes what they all come to.
     """
-    if key in known.orphaned or uncounted_block.get() is not None:
+    if key in known.orphaned:
         return [parent_write(key, tallies, known)]
+    if uncounted_block.get() is not None:
+        gone = [(tally, known.spread[tally, key].upto) for tally in tallies if (tally, key) in known.spread]
+        return [parent_write(key, tallies, known), *(d for tally, upto in gone for d in deletions(tally, key, upto))]
     here: dict[Tally, Amount] = {}
     writes: list[Write] = []
     for tally, amount in tallies.items():
@@ -88,9 +94,12 @@ def parent_write(key: ItemKey, tallies: Mapping[Tally, Amount], known: Known) ->
     if block is not None:
         refuse_zero(tallies)
         block.unseeded.add(key)
-        fences: list[Action] = [Remove(tally.attr_name) for tally in tallies]
-        fences += [Raise(tally.pending_name, known.birth_mark) for tally in tallies]
-        open_: list[Guard] = [not_spread(tally) for tally in tallies]
+        fences: list[Action] = [Raise(tally.pending_name, known.birth_mark) for tally in tallies]
+        open_: list[Guard] = []
+        for tally in tallies:
+            layout = known.spread.get((tally, key))
+            fences += [Remove(tally.attr_name)] if layout is None else unspreading(tally, layout)
+            open_ += [not_spread(tally)] if layout is None else layout.guards(tally)
         open_ += [Absent(tally.closed_name) for tally in tallies if tally.closes]
         return Update(key, tuple(fences), (Claim((Exists(key.names[0]), *open_), claim_by),))
     guards: list[Guard] = []

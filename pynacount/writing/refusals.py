@@ -10,7 +10,7 @@ from pynacount.contributions import Tally
 from pynacount.errors import CounterBoundError, CounterNotSeeded, CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Bound, Given, Guard
 from pynacount.items import read_item
-from pynacount.plan import Claim, Plan
+from pynacount.plan import MAX_TRANSACTION_ITEMS, Claim, Plan
 from pynacount.protocols.seeding import missing, refuse_closed, stored, wrong_type
 from pynacount.shards import layout_of
 from pynacount.steps import Item, Protocol, Refusal
@@ -18,6 +18,8 @@ from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, ParentClaim
 
+MOST_SHARDS_BESIDE = MAX_TRANSACTION_ITEMS - 2
+"""Shards that can be taken away in the transaction of a child: beside it and the parent."""
 MOST_MISSES = 5
 """Times that a shard is looked for where its parent says it is: it may come and go with a repair."""
 
@@ -84,8 +86,11 @@ def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[I
             refuse_closed(tally, failure.claim.by.key, item)
             layout = layout_of(tally, item)
             if uncounted_block.get() is not None:
+                known.spread.pop(target, None)
                 if layout is not None and layout.shards > 1:
-                    return NeedsSeed(*target, away=True)
+                    if layout.upto > MOST_SHARDS_BESIDE:
+                        return NeedsSeed(*target, away=True)
+                    known.spread[target] = layout
             elif target in known.deferred:
                 if layout is not None:
                     known.deferred.discard(target)  # it was seeded meanwhile, so from now on it is counted

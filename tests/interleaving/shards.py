@@ -248,12 +248,6 @@ SCENARIOS = (
         removes={"b": ("b",)},
     ),
     post(
-        "shards: to 3 and to 2 at once, beside a like",
-        [*spread(POSTS, 1, 0, 1), child(POSTS, "b"), child(POSTS, "c")],
-        {"a": likes("a"), "up": reshards(3), "down": reshards(2)},
-        adds={"a": ("a",)},
-    ),
-    post(
         "shards: from the parent into 2, beside likes of both generations",
         [parent(POSTS, likeTally=1), child(POSTS, "c")],
         {"a": likes("a"), "b": old_likes("b"), "reshard": reshards(2)},

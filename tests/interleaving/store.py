@@ -476,7 +476,9 @@ def _projection(body: Mapping[str, Any], scope: Scope) -> frozenset[str] | None:
     return None if text is None else frozenset(scope.name(expressions.Name(part.strip())) for part in text.split(","))
 
 
-def _key_condition(schema: tuple[str, ...], text: str, scope: Scope) -> tuple[Value, Value | None, tuple[Value, Value] | None]:
+def _key_condition(
+    schema: tuple[str, ...], text: str, scope: Scope
+) -> tuple[Value, Value | None, tuple[Value, Value] | None]:
     condition = expressions.parse_condition(text)
     parts = condition.parts if isinstance(condition, expressions.And) else (condition,)
     first = parts[0]
