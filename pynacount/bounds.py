@@ -29,6 +29,12 @@ class Bounds:
             return (Bound(name, ">=", plus(self.minimum, negative(by)), from_zero and by >= self.minimum),)
         return ()
 
+    def allow(self, value: Amount, by: Amount) -> bool:
+        """Whether the counter may be moved from ``value`` by ``by``."""
+        if by > 0:
+            return self.maximum is None or plus(value, by) <= self.maximum
+        return by == 0 or self.minimum is None or plus(value, by) >= self.minimum
+
     def refuse(self, label: str, key: ItemKey, value: Amount | None, by: Amount) -> CounterBoundError:
         """The error for a move that would have taken the counter from ``value`` past a bound."""
         which, limit = ("maximum", self.maximum) if by > 0 else ("minimum", self.minimum)
