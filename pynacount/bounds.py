@@ -17,6 +17,11 @@ class Bounds:
     minimum: Amount | None = None
     maximum: Amount | None = None
 
+    @property
+    def limits(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.minimum is not None or self.maximum is not None
+
     def guards(self, name: str, by: Amount, *, from_zero: bool) -> tuple[Guard, ...]:
         """What moving the attribute ``name`` by ``by`` asks of it; ``from_zero``: an absent one counts as 0.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import TransactWriteError
@@ -253,6 +253,7 @@ def test_what_no_retry_mends_is_the_error_of_all() -> None:
     assert not any(isinstance(error, CounterContention) for error in told)
 
 
+@settings(max_examples=40)
 @given(
     asks=st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.sampled_from("uvwx")), max_size=12),
     there=st.sets(st.tuples(st.sampled_from("ab"), st.sampled_from("uvwx"))),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -43,13 +44,14 @@ class Member:
     """One call, and its answer once that is known.
 
     ``done``: True: this call did it; False: it was so already. ``error``: why it was not done. Both are None while the
-    member is open.
+    member is open. ``asked`` is what the caller said, for the caller to know it by.
     """
 
     intent: Save | Discard
     done: bool | None = None
     error: PynamoDBException | None = None
     is_read: bool = False
+    asked: Any = None
 
     @property
     def is_open(self) -> bool:
