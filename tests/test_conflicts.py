@@ -50,7 +50,7 @@ def under_way(client: Any, request: dict[str, Any]) -> Iterator[None]:
             sent.set()
             may_go.wait()
 
-    client.meta.events.register_last("before-send.dynamodb.*", hold)
+    client.meta.events.register_last("before-send.dynamodb.TransactWriteItems", hold)
     try:
         other.start()
         sent.wait()
@@ -58,7 +58,7 @@ def under_way(client: Any, request: dict[str, Any]) -> Iterator[None]:
     finally:
         may_go.set()
         other.join()
-        client.meta.events.unregister("before-send.dynamodb.*", hold)
+        client.meta.events.unregister("before-send.dynamodb.TransactWriteItems", hold)
 
 
 @pytest.mark.real_engine

@@ -60,7 +60,7 @@ class Lines:
                         del self.lines[key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Terms:
     """On what terms calls share. Times are in seconds.
 
@@ -90,8 +90,7 @@ def call_in_group(lines: Lines, key: Hashable, call: Any, terms: Terms, send: Se
         step = next(turns)
         while True:
             if isinstance(step, Pause):
-                mine.woken.wait(step.until - time.monotonic())
-                mine.woken.clear()
+                mine.bell.acquire(timeout=max(0.0, step.until - time.monotonic()))
                 step = turns.send(time.monotonic())
             else:
                 step = turns.send((send(step.group), time.monotonic()))

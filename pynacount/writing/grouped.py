@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pynacount.commit import AGAIN, Driver
+from pynacount.connections import connection_for, deadline_of
 from pynacount.errors import CounterContention, PynacountError
 from pynacount.grouping.gathering import LINES, Terms, call_in_group
 from pynacount.grouping.lines import Answer, Failed, Ticket, Told
@@ -28,16 +29,19 @@ def commit(intent: Save | Discard, about: str) -> None:
     What it raises is what it would raise alone, and beside that what :func:`call_in_group` says of deadlines.
     """
     counting = intent.counting
-    driver: Driver = counting.driver(about)
     if isinstance(intent, Discard) and intent.reads_first:
-        driver.run(_read(intent))  # it may turn out to count elsewhere
+        counting.driver(about).run(_read(intent))  # it may turn out to count elsewhere
     parents = {key for _, key in intent.moved}
     if len(parents) != 1 or uncounted_block.get() is not None:
-        driver.run(perform([intent]))
+        counting.driver(about).run(perform([intent]))
         return
-    of = (driver.connection, parents.pop())
-    terms = Terms(counting.window, driver.deadline, MOST_CHILDREN, about, AGAIN)
-    call_in_group(LINES, of, Member(intent, is_read=True), terms, lambda group: _send(driver, group))
+    meta = counting.model.Meta
+    terms = Terms(counting.window, deadline_of(meta), MOST_CHILDREN, about, AGAIN)
+
+    def send(group: Sequence[Ticket]) -> list[Answer]:
+        return _send(counting.driver(about), group)
+
+    call_in_group(LINES, (connection_for(meta), parents.pop()), Member(intent, is_read=True), terms, send)
 
 
 def _read(intent: Discard) -> Protocol[None]:

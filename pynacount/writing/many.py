@@ -87,11 +87,12 @@ class Group:
 
     def take(self, member: Member) -> bool:
         """Take a member in, if its child is not written already and its items still fit."""
-        if member.key in self.children or (
-            self.members and len(self.keys | member.parents | {member.key}) > MAX_TRANSACTION_ITEMS
-        ):
+        if member.key in self.children:
             return False
-        self.keys |= {member.key, *member.parents}
+        new = {member.key, *member.parents} - self.keys
+        if self.members and len(self.keys) + len(new) > MAX_TRANSACTION_ITEMS:
+            return False
+        self.keys |= new
         self.children.add(member.key)
         self.members.append(member)
         return True
