@@ -60,8 +60,10 @@ def _move(tally: Tally, chosen: _Open, still_open: _Open, answers: dict[int, Ans
     total: Amount = 0
     for move in chosen.values():
         total = subtotal(total, move.moves[tally])
-    if len(chosen) > 1 and unstorable(total, tally.label):
-        yield from _move(tally, dict(list(chosen.items())[:1]), still_open, answers)
+    if len(chosen) > 1 and (not total or unstorable(total, tally.label)):
+        # An update that moves nothing need not say what the number is.
+        fewer = 1 if total else len(chosen) - 1
+        yield from _move(tally, dict(list(chosen.items())[:fewer]), still_open, answers)
         return
     together = replace(next(iter(chosen.values())), moves={tally: total})
     try:
