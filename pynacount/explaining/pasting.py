@@ -12,12 +12,17 @@ from botocore import xform_name
 
 from pynacount.explaining.requests import Explained
 
+FULL_GROUP = 99
+"""Calls of the group for which a price in a group is given: the most children of one transaction."""
 WIDTH = 80
 """Columns that the Python snippet is laid out for."""
 
 
 def as_json(explained: Sequence[Explained]) -> str:
-    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu``."""
+    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu``.
+
+    ``wcu_in_a_group`` is the price for each of 99 calls that share a request, where the counter commits in groups.
+    """
     return json.dumps(
         [
             {
@@ -25,6 +30,7 @@ def as_json(explained: Sequence[Explained]) -> str:
                 "does": one.verb,
                 "operation": one.plan.operation,
                 "wcu": one.plan.cost().wcu,
+                **({} if one.shared is None else {"wcu_in_a_group": one.wcu_in_group(FULL_GROUP)}),
                 "request": one.plan.request(),
             }
             for one in explained
@@ -60,7 +66,10 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 
 def _title(one: Explained) -> str:
     article = "" if "." in one.model else "a "  # a counter, Stats.plays; or a child's model
-    return f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
+    price = f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
+    if one.shared is None:
+        return price
+    return f"{price}; in a group of {FULL_GROUP} (group_commit), {one.wcu_in_group(FULL_GROUP):g} each"
 
 
 def _command(one: Explained) -> str:
