@@ -327,6 +327,24 @@ def test_children_that_count_in_several_parents_fill_a_transaction_with_all_of_t
     assert number("PRODUCT#p", "reviewTally") == "60"
 
 
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ProvisionedThroughputExceededException"])
+def test_where_they_cannot_be_read_together_they_are_settled_all_the_same(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Meta, "counted_deadline", 2)
+    Product(product_id="p", title="t").save()
+    reviews = Product.ref(product_id="p").reviews
+    reviews.add_many([{"number": n, "stars": n} for n in range(110)])
+    with FaultInjector(connection_for(Meta).client) as injector:
+        for _ in range(300):
+            injector.next_error(code, operation="BatchGetItem")
+        assert reviews.add_many([{"number": n} for n in range(220)]).added == 110
+        discarded = reviews.discard_many([{"number": n} for n in range(0, 120, 2)])
+    assert discarded.discarded == 60
+    assert number("PRODUCT#p", "reviewTally") == "160"
+    assert number("PRODUCT#p", "star-sum") == str(sum(range(1, 110, 2)))
+
+
 def test_a_child_of_another_parent_is_not_discarded() -> None:
     for team in "ab":
         Team(team_id=team).save()
