@@ -212,6 +212,15 @@ def test_a_group_of_large_items_is_split_until_it_passes() -> None:
     assert number("ROOM#r", "seatTally") == "2"
 
 
+def test_large_children_are_spread_over_transactions_that_take_them() -> None:
+    Product(product_id="p", title="t").save()
+    reviews = [Review(product_id="p", number=n, text="x" * 300_000) for n in range(14)]
+    members = [Member(Save(review)) for review in reviews]
+    assert len(transactions(lambda: run(*members))) == 2
+    assert all(member.done for member in members)
+    assert number("PRODUCT#p", "reviewTally") == "14"
+
+
 def test_what_a_child_counts_by_is_read_before_it_is_discarded() -> None:
     Product(product_id="p", title="t").save()
     for n in (1, 2):
