@@ -161,6 +161,20 @@ def test_those_that_follow_a_refusal_are_read_ahead_until_none_of_a_hundred_was_
     assert is_exact()
 
 
+def test_those_that_are_not_there_to_be_discarded_are_read_ahead_too() -> None:
+    post = Post.ref(post_id="a")
+    Post(post_id="a").save()
+    names = [f"u{n:03}" for n in range(240)]
+    post.likes.add_many(users(*names[::4]))
+    tale: list[Any] = []
+    requests = sent(lambda: tale.append(post.likes.discard_many(users(*names))))
+    assert tale[0].discarded == 60
+    assert len(tale[0].already) == 180
+    assert [name for name, _ in requests].count("BatchGetItem") == 2
+    assert [name for name, _ in requests].count("TransactWriteItems") <= 3
+    assert number("POST#a", "likeTally") == "0"
+
+
 def test_where_nothing_exists_nothing_is_read() -> None:
     Post(post_id="a").save()
     requests = sent(lambda: Post.ref(post_id="a").likes.add_many([{"user_id": f"u{n}"} for n in range(300)]))
