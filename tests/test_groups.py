@@ -221,6 +221,18 @@ def test_large_children_are_spread_over_transactions_that_take_them() -> None:
     assert number("PRODUCT#p", "reviewTally") == "14"
 
 
+def test_where_dynamodb_names_the_write_at_fault_the_others_go_on_at_once() -> None:
+    Room(room_id="r").save()
+    members = [seat(f"u{n}") for n in range(4)]
+    named = [None, None, {"Code": "ItemCollectionSizeLimitExceeded", "Message": "Too much"}, None, None]
+    with FaultInjector(connection_for(Meta).client) as injector:
+        injector.next_error("TransactionCanceledException", reasons=named, operation="TransactWriteItems")
+        sent = transactions(lambda: run(*members))
+    assert len(sent) == 2
+    assert [m.done for m in members] == [True, True, None, True]
+    assert "SEAT#u2': ItemCollectionSizeLimitExceeded: Too much" in str(members[2].error)
+
+
 def test_a_call_goes_on_where_an_earlier_one_for_the_same_child_was_refused() -> None:
     Room(room_id="r").save()
     told = run(seat("a", note="x" * 410_000), seat("a"), seat("a"))

@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynacount import marks
 from pynacount.amounts import plus
-from pynacount.commit import Driver
+from pynacount.commit import CONDITION_FAILED, Driver
 from pynacount.contributions import Target
 from pynacount.errors import (
     AlreadyCounted,
@@ -176,6 +176,7 @@ def attempt(members: list[Member], known: Known) -> Protocol[None]:
         failures = failures_of(plan, answer)
         if not failures:
             yield from _read_invalid(members, plan)
+            _blame(members, plan, answer)
             if not all(member.is_open for member in members):
                 return
             try:
@@ -223,6 +224,14 @@ def _read_invalid(members: Sequence[Member], plan: Plan) -> Protocol[None]:
             yield from check_types(write)
         except CounterTypeError as error:
             _fail(members, write.key, error)
+
+
+def _blame(members: Sequence[Member], plan: Plan, refusal: Refusal) -> None:
+    """Settle the members of a write that DynamoDB itself names: it is too large, say."""
+    for write, reason in zip(plan.writes, refusal.reasons, strict=bool(refusal.reasons)):
+        if reason is not None and reason.code != CONDITION_FAILED:
+            said = f"DynamoDB refused to write {write.key}: {reason.code}: {reason.message}"
+            _fail(members, write.key, PynacountError(said))
 
 
 def _read(members: Sequence[Member], failures: Sequence[Failure], known: Known) -> tuple[list[NeedsSeed], bool]:
