@@ -14,7 +14,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import TransactWriteError
 
 import social
-from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, commit, uncounted
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, bulk, commit, uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import CounterBoundError, CounterContention, KeyTemplateError, OutcomeUnknown, ParentMissing
 from pynacount.testing import Engine, Fault, FaultInjector, create_tables, record_requests
@@ -282,6 +282,16 @@ def test_a_bad_element_of_a_list_is_named_before_anything_is_sent(
     with record_requests(connection_for(Meta).client) as requests, pytest.raises(error, match=said):
         Post.ref(post_id="a").likes.add_many(elements)
     assert list(requests) == []
+
+
+def test_a_bad_element_of_a_long_list_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST_KEPT", 2)
+    Post(post_id="a").save()
+    likes_ = Post.ref(post_id="a").likes
+    with record_requests(connection_for(Meta).client) as requests, pytest.raises(KeyTemplateError, match="element 3"):
+        likes_.add_many(users("u", "v", "w", "a#b"))
+    assert list(requests) == []
+    assert likes_.add_many(users("u", "v", "w")).added == 3
 
 
 @pytest.mark.parametrize(
