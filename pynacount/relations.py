@@ -24,6 +24,7 @@ from pynacount.errors import (
     PynacountError,
 )
 from pynacount.expressions import Names
+from pynacount.feed import Page, PageRow, page_of
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
 
 C = TypeVar("C", covariant=True, default=Any)
+R = TypeVar("R")
 
 
 class CountedIn:
@@ -503,6 +505,30 @@ class CountedSet(Generic[C]):
     def plan_discard_many(self, children: Iterable[Values]) -> list[Plan]:
         """The transactions that ``discard_many()`` would send if all were there, as data; nothing is sent."""
         return self._bulk().plans("discard", children)
+
+    def page(
+        self, refs: Iterable[R], viewer: Mapping[str, Any] | None = None, *, consistent_read: bool = False
+    ) -> list[PageRow[R]]:
+        """A page of a feed: for each parent its tally, and whether the viewer's child is there.
+
+        One ``BatchGetItem`` for 50 parents (two keys each, 100 a request), or for 100 without a viewer. The rows come
+        in the order of the refs; a parent that does not exist has a row that says so.
+
+        :param refs: refs or instances of the parent.
+        :param viewer: what the key of a child needs beside its parent's variables: ``dict(user_id="7c20")``.
+        :param consistent_read: at twice the read units, what is committed is seen for certain.
+
+        Raises :class:`KeyTemplateError`, before anything is sent, where the viewer's children cannot be told by their
+        keys; :class:`CounterContention` where a throttled table does not answer within ``Meta.counted_deadline``;
+        :class:`CounterTypeError` for a tally that is stored as something else than a number.
+        """
+        return page_of(self, refs, viewer, consistent_read=consistent_read).read()
+
+    def plan_page(
+        self, refs: Iterable[R], viewer: Mapping[str, Any] | None = None, *, consistent_read: bool = False
+    ) -> Page[R]:
+        """What ``page()`` would send, with ``requests()`` and ``cost()``; nothing is sent."""
+        return page_of(self, refs, viewer, consistent_read=consistent_read)
 
     def _bulk(self) -> Bulk:
         return Bulk(self.label, self.relation, of_a_parent_named(self.relation, self.label), several_parents=True)

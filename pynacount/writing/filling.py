@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynacount import marks
 from pynacount.commit import Driver
 from pynacount.errors import CounterContention, PynacountError
@@ -83,6 +85,7 @@ class _Filling:
         self.repeated: dict[ItemKey, list[Member]] = {}
         self.held = 0
         self.reads_ahead = False
+        self.may_read = True
         self.over = False
 
     def run(self) -> None:
@@ -125,7 +128,7 @@ class _Filling:
                 else:
                     self.repeated[member.key] = []
                     first.append(member)
-            if first and (self.reads_ahead or any(_must_read(member) for member in first)):
+            if first and self.may_read and (self.reads_ahead or any(_must_read(member) for member in first)):
                 self._read(first)
             for member in first:
                 if member.is_open:
@@ -134,12 +137,14 @@ class _Filling:
                     self._settled(member)
 
     def _read(self, members: Sequence[Member]) -> None:
+        """Read them together. Where that fails they go on unread: then each is read alone, or a refusal tells."""
         try:
             self.driver.run(_read_ahead(members))
-        except PynacountError as error:
-            _fail([member for member in members if _must_read(member)], error)
-        else:
             self.reads_ahead = any(not member.is_open for member in members)
+        except PynacountError:
+            self.reads_ahead = False  # the table is busy
+        except PynamoDBException:
+            self.may_read = False  # no right to BatchGetItem
 
     def _send(self, group: list[Member]) -> None:
         self.known.birth_mark = marks.birth_mark()
