@@ -40,9 +40,8 @@ from pynacount.connections import connection_for
 from pynacount.testing import Conflicts, create_tables, engine
 
 THREADS = 64
-WINDOW = 5
-"""Milliseconds."""
 SHARDS = 10
+GROUP = "pynacount, group commit"
 DEADLINE = 120
 NOW = 1750636800
 
@@ -81,21 +80,6 @@ class Like(models.Like):
         pass
 
     post = CountedIn(Post.like_tally)
-
-
-class GroupPost(models.PostMeta):
-    class Meta(Settings):
-        table_name = "Grouped"
-
-    like_tally = CounterField(attr_name="likeTally", group_commit=WINDOW)
-    likes: CountedSet[Any] = CountedSet("GroupLike", tally="like_tally")
-
-
-class GroupLike(models.Like):
-    class Meta(Settings):
-        table_name = "Grouped"
-
-    post = CountedIn(GroupPost.like_tally)
 
 
 @dataclass(slots=True)
@@ -227,6 +211,26 @@ def sharded() -> list[Way]:
     return [counted(f"pynacount, {SHARDS} shards", ShardPost, ShardLike)]
 
 
+def grouped(window: float) -> Way:
+    """Group commit, its window in milliseconds."""
+
+    class GroupPost(models.PostMeta):
+        class Meta(Settings):
+            table_name = "Grouped"
+
+        like_tally = CounterField(attr_name="likeTally", group_commit=window)
+        likes: CountedSet[Any] = CountedSet("GroupLike", tally="like_tally")
+
+    class GroupLike(models.Like):
+        class Meta(Settings):
+            table_name = "Grouped"
+
+        post = CountedIn(GroupPost.like_tally)
+
+    create_tables(GroupPost, GroupLike)
+    return counted(GROUP, GroupPost, GroupLike)
+
+
 @contextmanager
 def delayed(client: Any, milliseconds: float) -> Iterator[None]:
     """The way to a region and back."""
@@ -293,7 +297,7 @@ def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))] * 1000
 
 
-def show(title: str, found: dict[str, list[Round]]) -> None:
+def show(title: str, found: dict[str, list[Round]], window: float) -> None:
     print(f"\n{title}")
     print(
         f"{'':24} {'likes/s':>8} {'(min, max)':>16} {'WCU':>6} {'wait p50':>9} {'p99 ms':>8} {'transaction p50':>16} "
@@ -309,7 +313,7 @@ def show(title: str, found: dict[str, list[Round]]) -> None:
             f"{percentile(waits, 0.5):9.1f} {percentile(waits, 0.99):8.1f} {percentile(requests, 0.5):16.1f} "
             f"{percentile(requests, 0.99):7.1f} {sum(one.conflicts for one in rounds):10}"
         )
-    ours = found["pynacount, group commit"]
+    ours = found[GROUP]
     for name, rounds in found.items():
         if rounds is not ours:
             pairs = [mine.rate / theirs.rate for mine, theirs in zip(ours, rounds, strict=True)]
@@ -317,7 +321,7 @@ def show(title: str, found: dict[str, list[Round]]) -> None:
             print(f"group commit / {name:24} {ratio:6.1f}  (rounds: {', '.join(f'{pair:.1f}' for pair in pairs)})")
     waits = [wait for one in ours for wait in one.waits]
     requests = [wait for one in ours for wait in one.requests]
-    bound = WINDOW + 2 * percentile(requests, 0.99)
+    bound = window + 2 * percentile(requests, 0.99)
     print(
         f"p99 wait of group commit: {percentile(waits, 0.99):.1f} ms; the window and two transactions: {bound:.1f} ms"
     )
@@ -330,19 +334,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of each way in each round")
     parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each transaction")
+    parser.add_argument("--window", type=float, default=5, help="milliseconds, of group commit")
     parser.add_argument("--only", choices=["conflicts", "none"], help="measure with conflicts, or without, alone")
     arguments = parser.parse_args()
     with engine(arguments.engine):
-        create_tables(Post, Like, GroupPost, GroupLike)
+        create_tables(Post, Like)
         ways = [
             hand_written(),
             counted("pynacount", Post, Like),
             *sharded(),
-            counted("pynacount, group commit", GroupPost, GroupLike),
+            grouped(arguments.window),
         ]
         kinds = {None: [True, False], "conflicts": [True], "none": [False]}[arguments.only]
         posts = map("post-{}".format, itertools.count())
-        for way in ways:  # the engine compiles the path of a write only after some thousands of them
+        for way in [*ways, *ways]:  # the engine compiles the path of a write only after some thousands of them
             measure(way, next(posts), arguments.seconds, 0, conflicts=False)
         found: dict[bool, dict[str, list[Round]]] = {kind: {way.name: [] for way in ways} for kind in kinds}
         for round_ in range(arguments.rounds):
@@ -353,7 +358,7 @@ def main() -> None:
                         measure(way, next(posts), arguments.seconds, arguments.latency, conflicts=kind)
                     )
         for kind in kinds:
-            show(f"{'with' if kind else 'without'} conflicts, {THREADS} threads", found[kind])
+            show(f"{'with' if kind else 'without'} conflicts, {THREADS} threads", found[kind], arguments.window)
 
 
 if __name__ == "__main__":
