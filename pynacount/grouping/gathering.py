@@ -33,30 +33,32 @@ class Lines:
         It is sent the time after a pause, and ``(answers, time)`` after a commit. However it ends, closed or by an
         exception, nobody is left waiting for it.
         """
-        now = mine.arrived
         try:
             with self.lock:
                 line = self.lines.get(key)
                 if line is None:
                     line = self.lines[key] = Line(most)
                 line.arrive(mine)
-            while True:
-                with self.lock:
-                    step = line.step(mine, now)
-                if isinstance(step, End):
-                    return step.place
+                step = line.step(mine, mine.arrived)
+            while not isinstance(step, End):
                 if isinstance(step, Pause):
                     now = yield step
-                    continue
-                answers, now = yield step
-                with self.lock:
-                    line.tell(mine, step.group, answers, now)
+                    if mine.place is Place.TOLD:  # nothing of it is left in the line, so none need stop for it
+                        return Place.TOLD
+                    with self.lock:
+                        step = line.step(mine, now)
+                else:
+                    answers, now = yield step
+                    with self.lock:
+                        line.tell(mine, step.group, answers, now)
+                        step = line.step(mine, now)
+            return step.place
         finally:
-            with self.lock:
-                line = self.lines.get(key)
-                if line is not None:
+            line = self.lines.get(key)
+            if line is not None and (mine.place is not Place.TOLD or line.leader is mine):
+                with self.lock:
                     line.leave(mine)
-                    if line.empty:
+                    if line.empty and self.lines.get(key) is line:
                         del self.lines[key]
 
 
