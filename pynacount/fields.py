@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
@@ -17,6 +18,7 @@ from pynacount.amounts import Amount, amount, negative, stored_amount
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, OutcomeUnknown, UncountedWrite
+from pynacount.grouping.gathering import LINES, Terms, call_in_group
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, KeyTemplate
 from pynacount.markers import DEFAULT_DAYS, DEFAULT_EXPIRES, Markers
 from pynacount.plain import (
@@ -29,6 +31,7 @@ from pynacount.plain import (
     marker_of,
 )
 from pynacount.plan import Plan
+from pynacount.pool import DEFAULT_WORKERS, Incremented, amounts_of, check_workers, run_each
 from pynacount.protocols.comparing import compare_and_set
 from pynacount.protocols.incrementing import Increment, PlainItem, Style, increment, read_moved
 from pynacount.protocols.incrementing_shards import increment_in_shard, plan_in_shard
@@ -36,6 +39,7 @@ from pynacount.protocols.marking import increment_once, plan_once
 from pynacount.protocols.reading import read_attributes, read_tallies, read_tally
 from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
 from pynacount.protocols.seeding import seed
+from pynacount.protocols.summing import MOST_SUMMED, send_summed
 from pynacount.refs import Ref
 from pynacount.shards import MAX_SHARDS
 from pynacount.steps import Item, Protocol
@@ -50,6 +54,8 @@ DEFAULT_LAZY_SEED_LIMIT = 10_000
 """Children that a writer counts on its way: about one megabyte of likes, one page of a query."""
 DEFAULT_SETTLE = 1.0
 """Seconds after which a committed transaction is taken to be visible to queries (AWS speaks of milliseconds)."""
+MAX_GROUP_COMMIT = 1000
+"""Milliseconds: the longest that a call may be made to wait for others."""
 
 _MISSING = ("seed", "zero", "defer")
 _ON_DELETE = ("restrict", "cascade", "leave")
@@ -126,6 +132,8 @@ class CounterField(Attribute[int]):
         variables can be used too.
     :param once_days: the days for which a marker lives, and its token is known.
     :param once_expires: the marker's attribute that says until when, in epoch seconds: the table's TTL attribute.
+    :param group_commit: milliseconds, above 0 and up to 1000: calls of this process's threads that arrive for one item
+        within that time share one request. Each waits so much longer, and gets its own answer.
     """
 
     attr_type = NUMBER
@@ -146,6 +154,7 @@ class CounterField(Attribute[int]):
         once_key: str | tuple[str, ...] = (),
         once_days: float = DEFAULT_DAYS,
         once_expires: str = DEFAULT_EXPIRES,
+        group_commit: float | None = None,
     ) -> None:
         _one_of("missing", missing, _MISSING)
         _one_of("on_delete", on_delete, _ON_DELETE)
@@ -161,7 +170,9 @@ class CounterField(Attribute[int]):
                 'the children that were left; declare missing="seed"'
             )
         _check_once(once_key, once_days, once_expires)
+        _check_group_commit(group_commit)
         super().__init__(attr_name=attr_name, null=True)
+        self.group_commit = group_commit
         self.bounds = _bounds(minimum, maximum)
         _check_shards(shards, bounded=self.bounds != NO_BOUNDS, revised=revision is not None)
         self.shards = shards
@@ -391,6 +402,38 @@ class CounterField(Attribute[int]):
         move = increment_of(self, ref, _taken_off(f"{self.label}.decrement", by), style, set, also, "decrement")
         return self._move(ref, move, once)
 
+    def increment_many(
+        self,
+        refs: Iterable[R] | Mapping[R, float | Decimal],
+        by: float | Decimal = 1,
+        *,
+        once: str | None = None,
+        workers: int = DEFAULT_WORKERS,
+    ) -> Incremented[R]:
+        """Increment the plain counters of many items at once: an :meth:`increment` for each, in a few threads.
+
+        DynamoDB has no batch increment, so each is a write of its own, with the whole of ``Meta.counted_deadline``.
+        One that is refused does not keep the others from being counted; see :class:`Incremented`.
+
+        :param refs: refs, or a dict of refs and amounts; no ref twice.
+        :param by: the amount for each, where ``refs`` is no dict.
+        :param once: as for :meth:`increment`; the token counts once for each ref.
+        :param workers: how many requests are under way at once. Threads are started for two refs or more, and have
+            ended when it returns; with ``workers=1`` there are none.
+
+        Raises, before anything is sent, what is wrong with the call: :class:`UncountedWrite` for a counter that
+        children are counted in, :class:`CounterTypeError` for an amount, ``ValueError`` for a ref that comes twice.
+        """
+        about = f"{self.label}.increment_many"
+        check_workers(workers, about)
+        calls: dict[R, Callable[[], int]] = {}
+        for ref, amount_ in amounts_of(refs, by, about).items():
+            move = increment_of(self, ref, amount_, "add", None, None, "increment_many")
+            if once is not None:
+                marker_of(self, ref, once)  # a token that cannot be a key is told now
+            calls[ref] = partial(self._move, ref, move, once)
+        return run_each(calls, workers)
+
     def compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> bool:
         """Set a plain counter to ``new`` if it is ``expected`` (None: if it is absent); whether it was.
 
@@ -428,7 +471,9 @@ class CounterField(Attribute[int]):
 
     def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
-        if once is None and self.shards == 1:
+        if once is None and self.shards == 1 and self.group_commit is not None and _is_plain_move(move):
+            found = self._move_in_group(move, self.group_commit)
+        elif once is None and self.shards == 1:
             found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
         else:
             marker = None if once is None else marker_of(self, of, once)
@@ -456,6 +501,13 @@ class CounterField(Attribute[int]):
             return (yield from read_moved(move))
         number = yield from read_tally(self.tally, move.item.key, True, plain=True)
         return {} if number is None else {self.attr_name: {NUMBER: str(number)}}
+
+    def _move_in_group(self, move: Increment, milliseconds: float) -> Item:
+        driver = self.owner._counting.driver(move.item.about, again=ADDS_AGAIN)
+        terms = Terms(milliseconds / 1000, driver.deadline, MOST_SUMMED, move.item.about, ADDS_AGAIN)
+        of = (driver.connection, move.item.key, self.attr_name)
+        found: Item = call_in_group(LINES, of, move, terms, lambda group: send_summed(driver, group))
+        return found
 
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
@@ -495,6 +547,11 @@ class CounterField(Attribute[int]):
         protocol = repair_by_revision(self.tally, key) if by_revision else repair(self.tally, key)
         done: Repair = self.owner._counting.driver(f"{self.label}.repair", renew=True).run(protocol)
         return done
+
+
+def _is_plain_move(move: Increment) -> bool:
+    """Whether nothing else is moved or set in the same write."""
+    return len(move.moves) == 1 and not move.settings
 
 
 def _check_shards(shards: Any, *, bounded: bool, revised: bool) -> None:
@@ -544,6 +601,17 @@ def _check_once(key: Any, days: Any, expires: Any) -> None:
         raise DeclarationError(f"CounterField(once_days={days!r}) must be a number of days above 0")
     if not isinstance(expires, str) or not expires:
         raise DeclarationError(f"CounterField(once_expires={expires!r}) must be the name of an attribute")
+
+
+def _check_group_commit(milliseconds: Any) -> None:
+    if milliseconds is None:
+        return
+    number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
+    if not number or not 0 < milliseconds <= MAX_GROUP_COMMIT:
+        raise DeclarationError(
+            f"CounterField(group_commit={milliseconds!r}) must be a number of milliseconds above 0 and up to "
+            f"{MAX_GROUP_COMMIT}; each call waits that long for others. 5 is much already"
+        )
 
 
 def _one_of(name: str, value: object, choices: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -12,6 +12,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.models import BatchWrite, MetaModel, Model
 from typing_extensions import Self
 
+from pynacount.bulk import Verb
 from pynacount.contributions import Contribution
 from pynacount.declaration import Counting
 from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
@@ -21,9 +22,12 @@ from pynacount.plan import Plan
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.steps import Item
-from pynacount.writing.deleting import delete
+from pynacount.writing.deleting import cascades_of, delete
 from pynacount.writing.discarding import Discard
 from pynacount.writing.editing import Edit
+from pynacount.writing.filling import by_parent, plans_of, settle_all
+from pynacount.writing.grouped import commit
+from pynacount.writing.many import Member
 from pynacount.writing.performing import perform, plan_of, update
 from pynacount.writing.saving import Save
 
@@ -256,6 +260,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         :mod:`pynacount.errors` says of deadlines.
         """
         intent = Save(self, condition, add_version_condition)
+        if self._counting.window and intent.stored is None and condition is None:
+            commit(intent, f"{type(self).__name__}.save")
+            return {}
         return self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
 
     def delete(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> dict[str, Any]:
@@ -265,6 +272,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         or a version that did not hold raises ``DeleteError``. A parent follows its counters' ``on_delete``: under
         ``restrict`` :class:`ParentNotEmpty`; a cascade that was interrupted goes on where it stopped.
         """
+        if self._counting.window and condition is None and not cascades_of(self._counting):
+            commit(Discard(self, None, add_version_condition), f"{type(self).__name__}.delete")
+            return {}
         protocol = delete(self, condition, add_version_condition)
         return self._counting.driver(f"{type(self).__name__}.delete", renew=True).run(protocol)
 
@@ -335,10 +345,38 @@ class CountedModel(Model, metaclass=CountedModelMeta):
 
     def _create(self) -> Contribution:
         intent = Save(self)
+        if self._counting.window:
+            commit(intent, f"{type(self).__name__}.save")
+            return intent.moved
         self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
         return intent.moved
 
     def _discard(self, of: tuple[CountedIn, ItemKey] | None) -> Contribution:
         intent = Discard(self, add_version_condition=False, of=of)
+        if self._counting.window:
+            commit(intent, f"{type(self).__name__}.delete")
+            return intent.moved
         self._counting.driver(f"{type(self).__name__}.delete").run(perform([intent]))
         return intent.moved
+
+    def _member(self, verb: Verb, of: tuple[CountedIn, ItemKey] | None) -> Member:
+        if verb == "add":
+            return Member(Save(self))
+        return Member(Discard(self, add_version_condition=False, of=of))
+
+    @classmethod
+    def _settle_many(
+        cls,
+        about: str,
+        members: Iterable[Member],
+        parent: Callable[[Member], Hashable] | None,
+        told: Callable[[Member], None],
+        *,
+        in_order: bool,
+    ) -> None:
+        calls = members if parent is None else by_parent(members, parent)
+        settle_all(cls._counting.driver(about), calls, told, in_order=in_order)
+
+    @classmethod
+    def _plans_of_many(cls, members: Iterable[Member], parent: Callable[[Member], Hashable] | None) -> list[Plan]:
+        return plans_of(members if parent is None else by_parent(members, parent))

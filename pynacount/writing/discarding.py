@@ -60,7 +60,7 @@ class Discard(ModelIntent):
     def read(self) -> Protocol[None]:
         """Read the item, where what it counts for varies and it was not loaded."""
         if self.reads_first:
-            self._moved_on((yield from read_item(self.key)))
+            self.found((yield from read_item(self.key)))
         yield from self.look()
 
     def look(self) -> Protocol[None]:
@@ -184,14 +184,15 @@ class Discard(ModelIntent):
                 raise self._not_empty(tally, next(iter(item[tally.attr_name].values())))
         if isinstance(guard, Exists):
             raise Gone  # another cascade finished it, and it was created anew
-        self._moved_on(item)
+        self.found(item)
         return None
 
     def landed(self, plan: Plan) -> None:
         """The instance is new again: saving it creates it."""
         self.instance._stored_item = None
 
-    def _moved_on(self, item: Item | None) -> None:
+    def found(self, item: Item | None) -> None:
+        """Count from how the item is now. Raises :class:`NotCounted` where it is gone, or is another parent's."""
         if item is None:
             raise NotCounted(f"{self.about} is not there, so there was nothing to delete and nothing to count")
         if self.of is not None and self.of[0].child(item, self.of[1]) is None:
