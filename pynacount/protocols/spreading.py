@@ -119,11 +119,10 @@ def births(tally: Tally, key: ItemKey, counted: Amount, shards: int) -> tuple[Pu
     return tuple(birth(tally, key, place, part) for place, part in enumerate(shares(counted, shards)))
 
 
-def birth(tally: Tally, key: ItemKey, place: int, part: Amount, guards: tuple[Guard, ...] = ()) -> Put:
+def birth(tally: Tally, key: ItemKey, place: int, part: Amount) -> Put:
     """One shard, with its part of the number."""
     own = shard_key(key, tally.attr_name, place)
-    claims = (Claim(guards, tally),) if guards else ()
-    return Put(own, {**own.wire(), tally.attr_name: {"N": str(part)}}, claims)
+    return Put(own, {**own.wire(), tally.attr_name: {"N": str(part)}}, ())
 
 
 def deletions(tally: Tally, key: ItemKey, upto: int) -> tuple[Delete, ...]:

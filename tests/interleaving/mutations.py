@@ -46,9 +46,9 @@ def all_guards(sends: Iterable[Send]) -> tuple[Guard, ...]:
     return tuple(sorted({guard for send in sends for guard in guards_of(send)}))
 
 
-def without(guard: Guard) -> Callable[[Send], Send]:
-    """Takes out exactly this guard, wherever it occurs."""
-    return _mutation(lambda candidate: candidate == guard)
+def without(*guards: Guard) -> Callable[[Send], Send]:
+    """Takes out exactly these guards, wherever they occur."""
+    return _mutation(lambda candidate: candidate in guards)
 
 
 def take_out(

@@ -248,6 +248,29 @@ SCENARIOS = (
         removes={"b": ("b",)},
     ),
     post(
+        "shards: from 3 to 2, half done, beside one that goes on, one that wants 3, and then a like",
+        [
+            parent(POSTS, likeTallyShards=2, likeTallyRetiring=3),
+            *shards(POSTS, 1, 0, 0),
+            child(POSTS, "b"),
+        ],
+        {"down": reshards(2), "up": reshards(3), "a": likes("a")},
+        adds={"a": ("a",)},
+    ),
+    post(
+        "shards: from 2 onto the parent, beside one that wants 3",
+        [*spread(POSTS, 1, 0), child(POSTS, "c")],
+        {"down": reshards(1), "up": reshards(3)},
+        crashes=0,
+        lost_responses=0,
+    ),
+    post(
+        "shards: a backfill beside a delete",
+        spread(POSTS, 0, 0),
+        {"backfill": uncounted(likes("b")), "delete": deletes(lambda: SpreadPost(post_id="1"))},
+        orphans=True,
+    ),
+    post(
         "shards: from the parent into 2, beside likes of both generations",
         [parent(POSTS, likeTally=1), child(POSTS, "c")],
         {"a": likes("a"), "b": old_likes("b"), "reshard": reshards(2)},
@@ -367,6 +390,15 @@ SCENARIOS = (
         },
         crashes=0,
         lost_responses=0,
+    ),
+    Scenario(
+        "shards: a thread deleted with its replies, while it is brought from 2 to 3",
+        THREADS,
+        world(*spread(THREADS, 1, 0), child(THREADS, "b")),
+        {
+            "reshard": reshards(3, SpreadThread.reply_tally, SpreadThread.ref(thread_id="1")),
+            "delete": deletes(lambda: SpreadThread(thread_id="1")),
+        },
     ),
     Scenario(
         "shards: a thread deleted by the generation before, while one is added and it is brought from 3 to 2",

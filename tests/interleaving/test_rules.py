@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -59,22 +59,52 @@ def kind_of(guard: Guard) -> tuple[str, str, str]:
     return f"{guard.operation} {guard.kind}", action, text
 
 
-def guards_of_the_library() -> dict[tuple[str, str, str], list[tuple[Guard, Scenario]]]:
-    """Every guard that the library sent in any scenario, and where."""
+def guards_of(some: Iterable[Scenario]) -> dict[tuple[str, str, str], list[tuple[Guard, Scenario]]]:
+    """Every guard that the library sent in these scenarios, and where."""
     found: dict[tuple[str, str, str], list[tuple[Guard, Scenario]]] = {}
-    for scenario in SCENARIOS:
+    for scenario in some:
         for guard in all_guards(search(scenario).sends):
             found.setdefault(kind_of(guard), []).append((guard, scenario))
     return found
 
 
-GUARDS = guards_of_the_library()
+ELSEWHERE = guards_of(scenario for scenario in SCENARIOS if scenario not in shards.SCENARIOS)
+GUARDS = {kind: where for kind, where in guards_of(SCENARIOS).items() if kind in ELSEWHERE}
 
 
 @pytest.mark.parametrize("kind", GUARDS, ids=" ".join)
 def test_without_any_one_guard_some_order_of_steps_goes_wrong(kind: tuple[str, str, str]) -> None:
     assert any(run(scenario, without(guard)).violation is not None for guard, scenario in GUARDS[kind]), (
         f"no scenario needs it: {[scenario.name for _, scenario in GUARDS[kind]]}"
+    )
+
+
+def writes_of_shards() -> dict[tuple[str, str], list[tuple[list[Guard], Scenario]]]:
+    """The writes that only tallies in shards are in need of, each with all its guards.
+
+    What makes, unmakes and moves shards is guarded by the parent's layout and by the shards themselves, so that one
+    guard alone often says what another one says as well.
+    """
+    found: dict[tuple[str, str], list[tuple[list[Guard], Scenario]]] = {}
+    for scenario in shards.SCENARIOS:
+        by_write: dict[tuple[str, str], list[Guard]] = {}
+        for guard in all_guards(search(scenario).sends):
+            write, action, _ = kind = kind_of(guard)
+            if kind not in ELSEWHERE:
+                by_write.setdefault((write, action.replace(" , tallyRetiring", "")), []).append(guard)
+        for write_and_action, guards in by_write.items():
+            found.setdefault(write_and_action, []).append((guards, scenario))
+    return found
+
+
+WRITES_OF_SHARDS = writes_of_shards()
+
+
+@pytest.mark.parametrize("write", WRITES_OF_SHARDS, ids=" ".join)
+def test_without_the_guards_of_any_one_write_of_shards_some_order_of_steps_goes_wrong(write: tuple[str, str]) -> None:
+    places = WRITES_OF_SHARDS[write]
+    assert any(run(scenario, without(*guards)).violation is not None for guards, scenario in places), (
+        f"no scenario needs them: {[scenario.name for _, scenario in places]}"
     )
 
 
