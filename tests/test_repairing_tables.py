@@ -273,6 +273,14 @@ class TestSweep:
             repaired(Album.photo_tally, closed, sweep=True)
         assert (number("ALBUM#a", "photoTally"), len(items("ALBUM#"))) == ("1", 2)
 
+    def test_one_whose_children_dynamodb_refuses_to_delete_has_failed(self) -> None:
+        put("ALBUM#a", "META", photoTallyClosed={"BOOL": True})
+        put("ALBUM#a", "PHOTO#1")
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("ValidationException", "no", operation="TransactWriteItems")
+            (done,) = repaired(Album.photo_tally, row("ALBUM#a", "closed", None, "Album.photo_tally"), sweep=True)
+        assert (done.status, "refused to delete" in done.message, len(items("ALBUM#"))) == ("failed", True, 2)
+
     def test_a_parent_keyed_by_a_number_goes_with_its_children_in_another_table(self) -> None:
         Topic(number=5).save()
         Answer(number=5, name="a").save()
