@@ -18,7 +18,7 @@ from pynacount.protocols.counting import count
 from pynacount.protocols.standings import read_standing
 from pynacount.steps import Protocol
 from pynacount.tallies.aggregating import Recorded, Sums
-from pynacount.tallies.asked import only_counted
+from pynacount.tallies.asked import check_numbers, check_rates, check_reading, only_counted
 from pynacount.tallies.auditing_elsewhere import ElsewhereAuditor
 from pynacount.tallies.children import parents_too, refuse_part
 from pynacount.tallies.groups import Found
@@ -72,9 +72,17 @@ def audit(
     :param segment: the only one to be read, from 0, so that several machines can share a table.
     :param rcu_per_second: most read units a second of the scan.
     :param tracking: is filled in while it runs.
+    :raises ValueError: at the call, as all that is wrong with it: for a number, or a ``by``, that it cannot go by.
     :raises DeclarationError: for counters that no pass over the table can audit, and for plain counters.
     :raises ParentMissing: for a ref of a parent that is not there and has no children.
     """
+    check_numbers("audit", workers=workers, sample=sample)
+    check_reading("audit", by, segments, segment)
+    check_rates("audit", rcu_per_second=rcu_per_second)
+    if sample is not None and (segments, segment) != (None, None):
+        raise ValueError("tallies.audit(sample=...) chooses its segments itself; leave segments and segment out")
+    if refs is not None and (sample, segments, segment) != (None, None, None):
+        raise ValueError("tallies.audit(refs=...) reads these parents alone; leave sample, segments and segment out")
     track = tracking if tracking is not None else Tracking()
     counters = only_counted("audit", counters)
     for option, given in (("refs (--key)", refs), ("a sample", sample), ("a segment", segment)):

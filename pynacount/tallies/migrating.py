@@ -15,7 +15,7 @@ from typing import Literal
 from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.tallies.aggregating import Sums
-from pynacount.tallies.asked import only_counted
+from pynacount.tallies.asked import check_numbers, check_rates, check_reading, only_counted
 from pynacount.tallies.children import parents_too, refuse_part
 from pynacount.tallies.elsewhere import Elsewhere, identity
 from pynacount.tallies.pages import Pace
@@ -59,9 +59,13 @@ def migrate(
     :param limit: most parents to be seeded.
     :param tracking: is filled in while it runs.
     :param dry_run: write nothing. A parent that would be counted by a query has None for its tally then.
+    :raises ValueError: at the call, as all that is wrong with it: for a number, or a ``by``, that it cannot go by.
     :raises DeclarationError: for counters that cannot be seeded by a pass, and for plain counters.
     :raises StateError: for a state file of another pass, or one that another run is using.
     """
+    check_numbers("migrate", workers=workers, limit=limit)
+    check_reading("migrate", by, segments, segment)
+    check_rates("migrate", rcu_per_second=rcu_per_second, wcu_per_second=wcu_per_second)
     track = tracking if tracking is not None else Tracking()
     counters = only_counted("migrate", counters)
     for counter in counters:

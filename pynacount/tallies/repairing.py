@@ -22,7 +22,7 @@ from pynacount.keys import ItemKey
 from pynacount.protocols.repairing import Repair, check_repairable, repair_by_revision
 from pynacount.protocols.repairing import repair as repair_by_fence
 from pynacount.steps import Protocol, Send
-from pynacount.tallies.asked import only_counted
+from pynacount.tallies.asked import check_numbers, only_counted
 from pynacount.tallies.passes import check_query
 from pynacount.tallies.results import Audited, Repaired, RepairMeans, RepairStatus
 from pynacount.tallies.scanning import DEFAULT_WORKERS, PATIENCE, Tracking
@@ -60,9 +60,11 @@ def repair(
     :param dry_run: write nothing.
     :param sweep: finish cascades that were interrupted, too: delete those parents, with the children that are left.
     :param tracking: its retries are filled in while it runs.
+    :raises ValueError: at the call: for a number of workers that it cannot go by.
     :raises DeclarationError: for a counter that cannot be repaired, and for a plain counter.
     :raises TargetError: for a row of another counter, or of another table.
     """
+    check_numbers("repair", workers=workers)
     track = tracking if tracking is not None else Tracking()
     repairer = _Repairer(_places(only_counted("repair", counters)), track, dry_run=dry_run, sweep=sweep)
     return _results(repairer, audited, workers)
