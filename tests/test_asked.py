@@ -69,7 +69,7 @@ class TestNumbers:
 
     @pytest.mark.parametrize("options", [{"sample": 5, "segments": 2}, {"refs": [], "sample": 5}])
     def test_what_contradicts_each_other_is_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match="leave .*segments and segment out"):
+        with pytest.raises(ValueError, match=r"leave .*segments and segment out"):
             audit([Post.like_tally], **options)
 
 
