@@ -246,6 +246,11 @@ class CounterField(Attribute[int]):
         marks = tuple(self.attr_name + mark for mark in MARKS)
         return marks if self.revision is None else (*marks, self.revision)
 
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """What two models over the same items must declare alike; ``"defer"`` and ``"seed"`` may meet in a rollout."""
+        return (self.missing == "zero", self.on_delete, self.revision, self.bounds)
+
     def way_out(self) -> str:
         """What to do instead of writing the number."""
         if self.is_counted:
