@@ -97,7 +97,7 @@ def audit_command(
     except KeyboardInterrupt:
         report.stopped = True
     if html is not None and page is not None:
-        html.write(page.html(report.facts(_extent(key, sample, part))))
+        html.write(page.html(report.facts(_extent(key, sample, part)), stopped=report.stopped))
         html.flush()
     _end(report, html, as_json=as_json)
 
