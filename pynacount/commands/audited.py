@@ -22,8 +22,8 @@ from pynacount.tallies.results import AuditState
 from pynacount.targets import tables_of
 
 STOPPED = (
-    "stopped before its end: this is no proof that the rest is right, and what seemed wrong may not have been looked at "
-    "again"
+    "stopped before its end: this is no proof that the rest is right, and what seemed wrong may not have been "
+    "looked at again"
 )
 """What is said of an audit that was interrupted."""
 _STATES: tuple[AuditState, ...] = get_args(AuditState)

@@ -93,7 +93,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
 
 def is_elsewhere(counter: CounterField) -> bool:
     """Whether only a scan of the children's table finds all children of a parent."""
-    return any(map(only_a_scan_finds, counter.places()))
+    return any(map(only_a_scan_finds, counter.counted_relations))
 
 
 def only_a_scan_finds(relation: CountedIn) -> bool:
