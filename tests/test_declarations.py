@@ -443,6 +443,10 @@ class TestCountedIn:
         assert len(child(post_id="a", user_id="bot").plan_save().writes) == 1
         assert len(child(post_id="a", user_id="human").plan_save().writes) == 2
 
+    def test_an_attribute_for_when_must_be_a_boolean(self) -> None:
+        with pytest.raises(DeclarationError, match=r"Wrong\.up: when='text' is no BooleanAttribute; write when=lambda"):
+            declare(up=CountedIn(Post.like_tally, when="text"))
+
     @pytest.mark.parametrize("when", [5, True, ("public",)])
     def test_when_must_be_a_name_or_a_callable(self, when: Any) -> None:
         with pytest.raises(DeclarationError, match=r"Wrong\.up: when="):
