@@ -128,13 +128,12 @@ class Counting:
         return True
 
     def _check_neighbours(self) -> None:
-        """No id may make a key of this model that is one of another model's too."""
-        for other in list(_models):
-            counting = other._counting
-            if counting.table != self.table or counting.has_shape_of(self) or not (counting.counts or self.counts):
+        """No id may make a key of this model that is one of another model's too; nor may two count one item apart."""
+        for counting in self._neighbours():
+            other = counting.model
+            if counting.has_shape_of(self):
+                self._check_twin(counting)
                 continue
-            if (other.__module__, other.__qualname__) == (self.model.__module__, self.model.__qualname__):
-                continue  # its former self: a notebook, a reload
             examples = [
                 None
                 if a is None or b is None or a.template is None or b.template is None
@@ -147,6 +146,46 @@ class Counting:
                     f"and {examples[1]!r}: an id could reach the other's item. Begin one of their sort keys with "
                     f"another word"
                 )
+
+    def _neighbours(self) -> Iterator[Counting]:
+        """The other models of the table, where one of the two counts; not this one's former self."""
+        for other in list(_models):
+            counting: Counting = other._counting
+            if counting.table != self.table or not (counting.counts or self.counts):
+                continue
+            if (other.__module__, other.__qualname__) != (self.model.__module__, self.model.__qualname__):
+                yield counting
+
+    def _check_twin(self, twin: Counting) -> None:
+        """Two models of the same items must be of one family, or declare the same: each writes for both.
+
+        What only one of them counts would change behind the other's back: the children of a tally, or the tally.
+        """
+        if _program(self.model) != _program(twin.model):
+            return  # another's, as in a suite whose modules each declare their own
+        if self._is_family_of(twin) or (self.keys == twin.keys and self._counted() == twin._counted()):
+            return
+        ours, theirs = (f"{c.model.__module__}:{c.model.__qualname__}" for c in (self, twin))
+        raise DeclarationError(
+            f"{ours} and {theirs} are models of the same items of table {self.table} and do not count alike, so each "
+            f"would change what the other counts. Use one of them for both, or make one a subclass of the other; "
+            f"if their items are others, begin their sort keys with another word; to read alone, a model of "
+            f"PynamoDB's own will do"
+        )
+
+    def _is_family_of(self, other: Counting) -> bool:
+        """Whether one model declares what holds for both: one of them, or a base of both over the same items."""
+        for base in self.model.__mro__:
+            counting = vars(base).get("_counting")
+            if counting is not None and counting._hash is not None and issubclass(other.model, base):
+                return bool(counting.has_items_of(self))
+        return issubclass(other.model, self.model)
+
+    def _counted(self) -> tuple[Any, ...]:
+        """What is counted in its items, and in what they count."""
+        counters = {counter.attr_name: counter.options for counter in self.counters.values()}
+        relations = {r.name: (_terms(r), r.counter.owner._counting.keys) for r in self.relations}
+        return counters, relations
 
     def check_markers(self, markers: Markers) -> None:
         """No marker's key may be another item's, nor be counted for a child. Raises :class:`DeclarationError`."""
@@ -453,6 +492,11 @@ def _part(model: Any, attributes: dict[str, Attribute[Any]], role: str, max_byte
             template = attribute.template if isinstance(attribute, KeyAttribute) else None
             return KeyPart.of(name, attribute, template, max_bytes, model.__name__)
     return None
+
+
+def _program(model: Any) -> str:
+    """The package that a model is part of, whose modules are taken to know of one another."""
+    return str(model.__module__).partition(".")[0]
 
 
 def _shape(part: KeyPart) -> tuple[Any, ...]:

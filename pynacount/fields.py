@@ -266,6 +266,11 @@ class CounterField(Attribute[int]):
         marks = tuple(self.attr_name + mark for mark in MARKS)
         return marks if self.revision is None else (*marks, self.revision)
 
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """What two models over the same items must declare alike; ``"defer"`` and ``"seed"`` may meet in a rollout."""
+        return (self.missing == "zero", self.on_delete, self.revision, self.bounds)
+
     def way_out(self) -> str:
         """What to do instead of writing the number."""
         if self.is_counted:
@@ -517,16 +522,17 @@ class CounterField(Attribute[int]):
         :class:`CounterNotSeeded` where only a scan would find the children: ``pynacount migrate`` makes it;
         :class:`DeclarationError` for a plain counter.
         """
-        self._refuse_plain("seed")
+        self.refuse_plain(f"{self.label}.seed()")
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))
         )
         return found  # type: ignore[no-any-return]
 
-    def _refuse_plain(self, verb: str) -> None:
+    def refuse_plain(self, about: str) -> None:
+        """Raise :class:`DeclarationError` where no children are known that could be counted."""
         if not self.is_counted:
             raise DeclarationError(
-                f"{self.label}.{verb}() would count its children, and no CountedIn names {self.label}: as a plain "
+                f"{about} would count children, and no CountedIn names {self.label}: as a plain "
                 f"counter it would become 0. If it has children, import their module first"
             )
 
@@ -540,7 +546,7 @@ class CounterField(Attribute[int]):
         Raises :class:`ParentMissing` and :class:`CounterNotSeeded` as :meth:`seed` does, and has written nothing then;
         :class:`CounterContention` where children came and went throughout each of several counts by revision.
         """
-        self._refuse_plain("repair")
+        self.refuse_plain(f"{self.label}.repair()")
         check_repairable(self.tally, fence=self.revision is None or fence)
         key = self.owner._counting.key_of(ref)
         by_revision = self.revision is not None and not fence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pynamodb.expressions.update import Action
 
-from pynacount.amounts import Amount, amount, negative, plus
+from pynacount.amounts import Amount, amount
 from pynacount.contributions import Tally
 from pynacount.errors import CounterBoundError, CounterTypeError, NotCounted, ParentMissing, UncountedWrite
 from pynacount.protocols.comparing import Comparison
@@ -78,9 +78,9 @@ def comparison_of(counter: CounterField, ref: Any, expected: Any, new: Any) -> C
     item = _item(counter, ref, about)
     old = None if expected is None else amount(expected, f"{about}(expected=...)")
     number = amount(new, f"{about}(new=...)")
-    bounds, by = counter.tally.bounds, plus(number, negative(old or 0))
-    which, limit = ("maximum", bounds.maximum) if by > 0 else ("minimum", bounds.minimum)
-    if by and limit is not None and (number > limit if by > 0 else number < limit):
+    bounds, rises = counter.tally.bounds, number > (old or 0)
+    which, limit = ("maximum", bounds.maximum) if rises else ("minimum", bounds.minimum)
+    if number != (old or 0) and limit is not None and (number > limit if rises else number < limit):
         raise CounterBoundError(
             f"{about}(new={new!r}) would take {item.key} past its {which}, {limit}; nothing was sent",
             bound=which,

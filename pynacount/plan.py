@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pynacount.amounts import Amount, negative, plus, stored_amount
-from pynacount.errors import CounterBoundError, PlanError
+from pynacount.errors import PlanError
 from pynacount.expressions import (
     ZERO,
     Absent,
@@ -274,13 +274,8 @@ def _put_counted(put: Put, update: Update) -> Put:
     for claim in update.claims:
         for guard in claim.guards:
             if isinstance(guard, Bound) and guard.name in item and not guard.holds(item):
-                limit = "maximum" if guard.operator == "<=" else "minimum"
-                raise CounterBoundError(
-                    f"the item {put.key} is created with more counted in its {guard.name} than that counter's {limit} "
-                    f"allows; nothing was written",
-                    value=0,
-                    bound=limit,
-                )
+                tally = next(tally for tally in claim.by.tallies if tally.attr_name == guard.name)
+                raise tally.bounds.refuse(tally.label, put.key, 0, claim.by.moved[tally])
     for action in update.actions:
         if isinstance(action, Remove) and action.name not in item:
             continue

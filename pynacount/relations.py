@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
-from pynamodb.attributes import Attribute, TTLAttribute
+from pynamodb.attributes import Attribute, BooleanAttribute, TTLAttribute
 from pynamodb.constants import NUMBER
 from pynamodb.indexes import GlobalSecondaryIndex, Index
 from typing_extensions import TypeVar
@@ -180,6 +180,11 @@ class CountedIn:
             name = self.when
             if name not in attributes:
                 raise DeclarationError(f"{self.label}: when={name!r} is no attribute of {self.owner.__name__}")
+            if not isinstance(attributes[name], BooleanAttribute):
+                raise DeclarationError(
+                    f"{self.label}: when={name!r} is no BooleanAttribute; write "
+                    f"when=lambda child: ..., reads=({name!r},)"
+                )
             self._counts = lambda child: getattr(child, name)
             return [name]
         return self._callable("when", self.when, "_counts")

@@ -139,7 +139,7 @@ def test_nothing_is_written() -> None:
     assert items() == before
 
 
-def test_ctrl_c_tells_what_was_found_till_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_tells_what_was_found_till_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     audit, closed = command.audit, []
 
     def interrupted(*args: Any, **options: Any) -> Any:
@@ -150,9 +150,11 @@ def test_ctrl_c_tells_what_was_found_till_then(monkeypatch: pytest.MonkeyPatch) 
             closed.append(True)
 
     monkeypatch.setattr(command, "audit", interrupted)
-    result = run("social:Post.like_tally")
+    result = run("social:Post.like_tally", "--html", str(tmp_path / "a.html"))
     assert (result.exit_code, closed) == (1, [True])
     assert "1 tally audited" in result.stdout
+    assert "stopped before its end: this is no proof that the rest is right" in result.stdout
+    assert "Stopped before its end" in (tmp_path / "a.html").read_text("utf-8")
     assert "stopped; the rest was not looked at" in result.stderr
 
 
@@ -162,6 +164,7 @@ def test_ctrl_c_tells_what_was_found_till_then(monkeypatch: pytest.MonkeyPatch) 
         (["social:Nothing"], "Nothing"),
         (["no_such_module"], "no_such_module"),
         (["social:Post", "--sample", "0"], "sample"),
+        (["social:Post", "--rcu-per-second", "nan"], "'nan' is no number"),
         (["social:Post", "--segment", "3/2"], "write I/N"),
         (["social:Post", "--segment", "1/2", "--segments", "3"], "contradict"),
         (["social:Post", "--key", "post_id=a", "--sample", "3"], "--key names one parent"),

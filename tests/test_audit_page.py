@@ -91,6 +91,15 @@ def test_the_headline_says_what_the_audit_comes_to(found: list[Audited], said: s
     assert said in body(page(*found))
 
 
+@pytest.mark.parametrize("found", [[], [ok()], [ok(), other("b")], [drifted("a", 1)]])
+def test_an_audit_that_was_stopped_is_headed_so_whatever_it_found(found: list[Audited]) -> None:
+    made = Page("Audit")
+    for one in found:
+        made.take(one)
+    said = re.findall("<h1[^>]*>.*?</svg>(.*)</h1>", made.html({}, stopped=True), re.DOTALL)
+    assert said[0].startswith("Stopped before its end")
+
+
 def test_a_clean_page_shows_neither_a_chart_nor_rows() -> None:
     assert re.findall("<h2[^>]*>(.*)</h2>", page(ok())) == ["States"]
 

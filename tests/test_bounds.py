@@ -223,10 +223,11 @@ class TestReferenceCounts:
         assert Room.get(**R).guest_tally == room.guests.recount() == 2
 
     def test_a_parent_that_is_born_with_its_children_is_held_to_it(self) -> None:
-        with pytest.raises(CounterBoundError), transaction() as tx:
+        with pytest.raises(CounterBoundError, match=r"Room\.guest_tally of .*ROOM#2") as told, transaction() as tx:
             tx.save(Room(room_id="2"))
             for name in ("ada", "bob", "eve"):
                 tx.save(Guest(room_id="2", name=name))
+        assert (told.value.value, told.value.bound, told.value.limit) == (0, "maximum", 2)
         with transaction() as tx:
             tx.save(Room(room_id="2"))
             for name in ("ada", "bob"):

@@ -60,6 +60,61 @@ def declare(base: type[CountedModel] = Child, name: str = "Wrong", **body: Any) 
     return type(base)(name, (base,), {"Meta": meta, "__module__": __name__, "__qualname__": name, **body})
 
 
+class TestTwins:
+    """Two models of the same items: what one of them does not count, the other's numbers lack."""
+
+    def declare(self, name: str, sort: str, **body: Any) -> Any:
+        return declare(
+            CountedModel,
+            name,
+            pk=KeyAttribute("TWIN#{twin_id}", hash_key=True, attr_name="PK"),
+            sk=KeyAttribute(sort, range_key=True, attr_name="SK"),
+            **body,
+        )
+
+    @pytest.fixture
+    def parent(self) -> Any:
+        return self.declare("Twin", "META", n=CounterField())
+
+    @pytest.fixture
+    def child(self, parent: Any) -> Any:
+        return self.declare("TwinChild", "KID#{kid}", up=CountedIn(parent.n))
+
+    @pytest.mark.parametrize("sort", ["KID#{kid}", "KID#{other}"])
+    def test_a_model_of_the_childrens_items_that_does_not_count_them_is_refused(self, child: Any, sort: str) -> None:
+        with pytest.raises(
+            DeclarationError, match=r":Mute and .*:TwinChild are models of the same items of table Decl"
+        ):
+            self.declare("Mute", sort)
+
+    def test_children_whose_keys_are_alike_but_for_the_names_are_refused(self, parent: Any, child: Any) -> None:
+        with pytest.raises(DeclarationError, match="make one a subclass of the other"):
+            self.declare("Renamed", "KID#{other}", up=CountedIn(parent.n))
+
+    @pytest.mark.parametrize(
+        "body",
+        [{}, {"n": NumberAttribute()}, {"m": CounterField()}, {"n": CounterField(on_delete="cascade")}],
+        ids=["nothing", "a number", "another counter", "other options"],
+    )
+    def test_a_model_of_the_parents_items_that_is_not_counted_in_alike_is_refused(
+        self, parent: Any, body: dict[str, Any]
+    ) -> None:
+        with pytest.raises(DeclarationError, match="do not count alike"):
+            self.declare("Plain", "META", **body)
+
+    def test_what_declares_the_same_is_fine(self, parent: Any, child: Any) -> None:
+        assert self.declare("Same", "META", n=CounterField(), title=UnicodeAttribute(null=True))
+        assert self.declare("SameChild", "KID#{kid}", up=CountedIn(parent.n), text=UnicodeAttribute(null=True))
+
+    def test_a_subclass_and_a_class_that_is_defined_again_are_fine(self, parent: Any, child: Any) -> None:
+        assert declare(child, "SubChild", text=UnicodeAttribute(null=True))
+        assert declare(parent, "SubTwin", text=UnicodeAttribute(null=True))
+        assert self.declare("TwinChild", "KID#{kid}", text=UnicodeAttribute(null=True), up=CountedIn(parent.n))
+
+    def test_models_of_two_programs_know_nothing_of_each_other(self, child: Any) -> None:
+        assert self.declare("Elsewhere", "KID#{kid}", __module__="another.program")
+
+
 class TestVariables:
     def test_a_variable_is_a_constructor_argument_and_a_property(self) -> None:
         like: Any = Like(post_id="a91f", user_id="7c20")
@@ -382,10 +437,15 @@ class TestCountedIn:
     def test_a_callable_may_read_a_key_variable(self) -> None:
         child: Any = declare(
             name="NoBots",
+            __module__="bots",  # another program's
             up=CountedIn(Post.like_tally, when=lambda child: child.user_id != "bot", reads=("user_id",)),
         )
         assert len(child(post_id="a", user_id="bot").plan_save().writes) == 1
         assert len(child(post_id="a", user_id="human").plan_save().writes) == 2
+
+    def test_an_attribute_for_when_must_be_a_boolean(self) -> None:
+        with pytest.raises(DeclarationError, match=r"Wrong\.up: when='text' is no BooleanAttribute; write when=lambda"):
+            declare(up=CountedIn(Post.like_tally, when="text"))
 
     @pytest.mark.parametrize("when", [5, True, ("public",)])
     def test_when_must_be_a_name_or_a_callable(self, when: Any) -> None:
@@ -406,9 +466,9 @@ class TestCountedIn:
             declare(up=COUNTED(), expires=TTLAttribute())
 
     def test_a_ttl_attribute_that_is_inherited_is_refused_too(self) -> None:
-        expiring = declare(name="Expiring", expires=TTLAttribute())
+        expiring = declare(name="Expiring", __module__="expiring", expires=TTLAttribute())
         with pytest.raises(DeclarationError, match="TTL"):
-            declare(expiring, up=COUNTED())
+            declare(expiring, __module__="expiring", up=COUNTED())
 
     def test_a_ttl_attribute_on_a_parent_is_fine(self) -> None:
         assert declare(
@@ -619,7 +679,7 @@ class TestReadyMade:
 
     def test_two_subclasses_keep_their_children_apart(self, social: Any) -> None:
         post, like = social
-        other: Any = declare(models.PostMeta, "Other")
+        other: Any = declare(models.PostMeta, "Other", __module__="other")
         assert [relation.owner for relation in post.like_tally.counted_relations] == [like]
         assert other.like_tally.counted_relations == []
 
@@ -654,7 +714,9 @@ class TestReadyMade:
         assert Post.ref(post_id="a").likes.recount() == 1
 
     def test_an_attribute_can_be_added(self) -> None:
-        added: Any = declare(models.PostMeta, "Added", title=UnicodeAttribute(), version=VersionAttribute())
+        added: Any = declare(
+            models.PostMeta, "Added", __module__="added", title=UnicodeAttribute(), version=VersionAttribute()
+        )
         (write,) = added(post_id="a", title="t").plan_save().request()["TransactItems"]
         assert write["Put"]["Item"]["title"] == {"S": "t"}
 
@@ -787,6 +849,8 @@ class TestInheritance:
     @pytest.fixture
     def heirs(self, tables: Tables) -> tuple[Any, Any, Any]:
         class BaseFan(self.BaseFan):  # type: ignore[name-defined,misc]
+            __module__ = "fans"  # another program's than Fan
+
             class Meta:
                 table_name = "DeclarationsHeirs"
 
@@ -813,6 +877,8 @@ class TestInheritance:
         base, _, fan = heirs
 
         class Superfan(fan):  # type: ignore[misc,valid-type]
+            __module__ = "fans"
+
             class Meta:
                 table_name = "DeclarationsHeirs"
 
@@ -910,7 +976,7 @@ class TestOtherTables:
         sale: Any = declare(
             CountedModel,
             "BadSale",
-            pk=KeyAttribute("SALE#{sale_id}", hash_key=True, attr_name="PK"),
+            pk=KeyAttribute("BADSALE#{sale_id}", hash_key=True, attr_name="PK"),
             seller=UnicodeAttribute(null=True),
             up=CountedIn(Post.like_tally, post_id="seller"),
         )

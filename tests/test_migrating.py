@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -317,10 +319,19 @@ def test_however_the_pages_are_cut_each_group_is_counted_whole(likes: list[int],
 def test_a_pace_holds_up_those_who_are_ahead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("pynacount.tallies.pages.time.monotonic", lambda: 100.0)
-    monkeypatch.setattr("pynacount.tallies.pages.time.sleep", slept.append)
+    stopping = threading.Event()
+    monkeypatch.setattr(stopping, "wait", slept.append)
     pace = Pace(10.0)
-    pace.spend(5)
-    pace.spend(10)
+    pace.spend(5, stopping)
+    pace.spend(10, stopping)
     assert slept == [0.5, 1.5]
-    Pace(None).spend(1000)
+    Pace(None).spend(1000, stopping)
     assert len(slept) == 2
+
+
+def test_whoever_is_held_up_by_a_pace_can_be_stopped() -> None:
+    stopping = threading.Event()
+    began = time.monotonic()
+    threading.Timer(0.1, stopping.set).start()
+    Pace(0.001).spend(1, stopping)
+    assert time.monotonic() - began < 10

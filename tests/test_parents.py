@@ -17,7 +17,14 @@ from pynamodb.transactions import TransactWrite
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 from pynacount.connections import connection_for
-from pynacount.errors import CounterTypeError, OutcomeUnknown, ParentMissing, ParentNotEmpty, UncountedWrite
+from pynacount.errors import (
+    CounterTypeError,
+    OutcomeUnknown,
+    ParentMissing,
+    ParentNotEmpty,
+    PynacountError,
+    UncountedWrite,
+)
 from pynacount.testing import Fault, FaultInjector, record_requests
 from social import (
     ALL,
@@ -437,6 +444,30 @@ class TestCascade:
         Album.get(album_id="a").delete()
         sizes = [len(request["TransactItems"]) for operation, request in sent if operation == "TransactWriteItems"]
         assert sizes == [100, 22]
+        assert items("ALBUM#") == {}
+
+    def test_what_is_refused_together_is_deleted_in_parts(self) -> None:
+        self.fill(5)
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("ValidationException", "too large", operation="TransactWriteItems")
+            injector.next_error(
+                "TransactionCanceledException",
+                "no",
+                reasons=["ValidationError", None, None],
+                operation="TransactWriteItems",
+            )
+            Album(album_id="a").delete()
+        assert items("ALBUM#") == {}
+
+    def test_a_child_that_dynamodb_refuses_to_delete_is_told_and_the_parent_stays_closed(self) -> None:
+        self.fill(1)
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("ValidationException", "no", operation="TransactWriteItems")
+            told = r"SK='PHOTO#000'.*no\. The parent stays closed; .*delete\(\) again"
+            with pytest.raises(PynacountError, match=told):
+                Album(album_id="a").delete()
+        assert sorted(items("ALBUM#")) == [("ALBUM#a", "META"), ("ALBUM#a", "PHOTO#000")]
+        Album(album_id="a").delete()
         assert items("ALBUM#") == {}
 
     def test_no_child_comes_or_goes_once_it_has_begun(self) -> None:

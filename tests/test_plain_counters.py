@@ -152,6 +152,9 @@ class TestItemsThatAreCountedToo:
 
 
 class TestComparing:
+    def test_numbers_whose_difference_has_too_many_digits_can_be_compared(self, ref: Stats) -> None:
+        assert not Stats.plays.compare_and_set(ref, expected=Decimal("0.1"), new=10**38)
+
     def test_it_sets_what_is_as_expected_and_says_so(self, ref: Stats) -> None:
         assert Stats.plays.compare_and_set(ref, expected=None, new=41)
         assert not Stats.plays.compare_and_set(ref, expected=None, new=1)

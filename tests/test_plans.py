@@ -38,6 +38,8 @@ class Like(models.Like):
 
 
 class ZeroPost(models.PostMeta):
+    __module__ = "zero"  # another program's post
+
     class Meta:
         table_name = "Social"
 
@@ -45,6 +47,8 @@ class ZeroPost(models.PostMeta):
 
 
 class ZeroLike(models.Like):
+    __module__ = "zero"
+
     class Meta:
         table_name = "Social"
 

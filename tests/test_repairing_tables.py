@@ -273,6 +273,14 @@ class TestSweep:
             repaired(Album.photo_tally, closed, sweep=True)
         assert (number("ALBUM#a", "photoTally"), len(items("ALBUM#"))) == ("1", 2)
 
+    def test_one_whose_children_dynamodb_refuses_to_delete_has_failed(self) -> None:
+        put("ALBUM#a", "META", photoTallyClosed={"BOOL": True})
+        put("ALBUM#a", "PHOTO#1")
+        with FaultInjector(connection_for(Album.Meta).client) as injector:
+            injector.next_error("ValidationException", "no", operation="TransactWriteItems")
+            (done,) = repaired(Album.photo_tally, row("ALBUM#a", "closed", None, "Album.photo_tally"), sweep=True)
+        assert (done.status, "refused to delete" in done.message, len(items("ALBUM#"))) == ("failed", True, 2)
+
     def test_a_parent_keyed_by_a_number_goes_with_its_children_in_another_table(self) -> None:
         Topic(number=5).save()
         Answer(number=5, name="a").save()
@@ -512,3 +520,37 @@ class TestSavedAudit:
         Other.like_tally.owner.__name__ = "Post"
         with pytest.raises(TargetError, match=r"two counters are called Post\.like_tally"):
             saved(LINE, counters=(Post.like_tally, Other.like_tally))
+
+
+class Hall(CountedModel):
+    """Its guests lie anywhere, so that no query finds those of one hall."""
+
+    class Meta:
+        table_name = "Halls"
+
+    pk = KeyAttribute("HALL#{hall_id}", hash_key=True, attr_name="PK")
+    guest_tally = CounterField(attr_name="guestTally")
+
+
+class HallGuest(CountedModel):
+    class Meta:
+        table_name = "HallGuests"
+
+    pk = KeyAttribute("GUEST#{guest_id}", hash_key=True, attr_name="id")
+    hall_id = UnicodeAttribute(null=True)
+    hall = CountedIn(Hall.guest_tally)
+
+
+def test_what_no_repair_takes_is_left_and_the_rest_is_repaired(waits: list[float]) -> None:
+    post("a", 5)
+    hall = {"kind": "parent", "counter": "Hall.guest_tally", "state": "drifted", "tally": 1, "count": 0}
+    lines = [
+        {**hall, "key": {"PK": "HALL#1"}},
+        {**hall, "key": {"id": "GUEST#1"}, "state": "unknown", "message": "it does not tell its hall"},
+        {**hall, "counter": "Post.like_tally", "key": {"PK": "POST#a", "SK": "META"}},
+    ]
+    counters = (Hall.guest_tally, Post.like_tally)
+    done = list(repair(counters, saved(*lines, counters=counters), workers=1))
+    assert [one.status for one in done] == ["left", "left", "repaired"]
+    assert ("only a scan" in done[0].message, done[1].message) == (True, "it does not tell its hall")
+    assert number("POST#a", "likeTally") == "3"

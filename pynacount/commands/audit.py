@@ -11,7 +11,7 @@ import click
 from pynacount.auditing.page import Page
 from pynacount.commands.audited import Report, record, row
 from pynacount.commands.eta import expected_items
-from pynacount.commands.options import part_of, segments_of
+from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line
 from pynacount.commands.trouble import FAILED
@@ -30,7 +30,7 @@ from pynacount.targets import key_variables, one_model, resolve
 @click.option(
     "--segment", "part", metavar="I/N", callback=part_of, help="Read the I-th of N segments alone, to share a table."
 )
-@click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second.")
+@click.option("--rcu-per-second", type=Rate(), help="Most read units a second.")
 @click.option("--all", "everything", is_flag=True, help="Print those that are ok, too.")
 @click.option("--html", type=click.File("w", encoding="utf-8", lazy=False), help="Write a page that shows the drift.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last a summary.")
@@ -97,7 +97,7 @@ def audit_command(
     except KeyboardInterrupt:
         report.stopped = True
     if html is not None and page is not None:
-        html.write(page.html(report.facts(_extent(key, sample, part))))
+        html.write(page.html(report.facts(_extent(key, sample, part)), stopped=report.stopped))
         html.flush()
     _end(report, html, as_json=as_json)
 

@@ -21,6 +21,11 @@ from pynacount.tallies.repairing import REPAIRED
 from pynacount.tallies.results import AuditState
 from pynacount.targets import tables_of
 
+STOPPED = (
+    "stopped before its end: this is no proof that the rest is right, and what seemed wrong may not have been "
+    "looked at again"
+)
+"""What is said of an audit that was interrupted."""
 _STATES: tuple[AuditState, ...] = get_args(AuditState)
 _NUMBER = 10
 """Columns of a number."""
@@ -69,6 +74,8 @@ class Report:
         total, found = self.states.total(), self.summary()
         parts = ", ".join(f"{self.states[state]:,} {state}" for state in _STATES if self.states[state])
         lines = [f"{total:,} {'tally' if total == 1 else 'tallies'} audited" + (f": {parts}" if parts else "")]
+        if self.stopped:
+            lines.append(STOPPED)
         if self.tracking.pages:
             lines.append(
                 f"{found['items']:,} items read in {found['seconds']:.1f} s; {found['read_units']:,.0f} read units, "

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import click
 
 from pynacount.commands.eta import duration, expected_items, left, slowed
-from pynacount.commands.options import part_of, segments_of
+from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line, key_record
 from pynacount.commands.trouble import FAILED
@@ -38,8 +38,8 @@ SEED_TAKES = 0.02
     "--segment", "part", metavar="I/N", callback=part_of, help="Read the I-th of N segments alone, to share a table."
 )
 @click.option("--state", type=click.Path(dir_okay=False), help="A file to go on from, after an interruption.")
-@click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second.")
-@click.option("--wcu-per-second", type=click.FloatRange(0, min_open=True), help="Most write units a second.")
+@click.option("--rcu-per-second", type=Rate(), help="Most read units a second.")
+@click.option("--wcu-per-second", type=Rate(), help="Most write units a second.")
 @click.option("--limit", type=click.IntRange(1), help="Most parents to seed.")
 @click.option("--dry-run", is_flag=True, help="Read and count, and write nothing.")
 @click.option("--read-price", type=float, default=READ_PRICE, show_default=True, help="Dollars a million read units.")

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+
+class Rate(click.FloatRange):
+    """A number above 0; ``nan``, which no comparison refuses, is none."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value!r} is no number", param, ctx)
+        return found
 
 
 def part_of(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from typing import IO, Any, BinaryIO, NoReturn, cast
 import click
 
 from pynacount.commands.interrupts import stop_at_interrupt
+from pynacount.commands.options import Rate
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line
 from pynacount.commands.repaired import LOGGED, Report, log_record, record, told
@@ -31,7 +32,7 @@ from pynacount.targets import key_variables, one_model, resolve, tables_of
 @click.option("--sweep", is_flag=True, help="Finish interrupted cascades: delete those parents and their children.")
 @click.option("--log", type=click.File("a", encoding="utf-8"), help="Append a JSON object for each repair to a file.")
 @click.option("--workers", type=click.IntRange(1, 64), default=DEFAULT_WORKERS, show_default=True, help="Threads.")
-@click.option("--rcu-per-second", type=click.FloatRange(0, min_open=True), help="Most read units a second, to audit.")
+@click.option("--rcu-per-second", type=Rate(), help="Most read units a second, to audit.")
 @click.option("--yes", is_flag=True, help="Do not ask before it starts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last a summary.")
 def repair_command(

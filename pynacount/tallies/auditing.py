@@ -20,6 +20,7 @@ from pynacount.protocols.spreading import read_whole
 from pynacount.protocols.standings import read_standing
 from pynacount.steps import Protocol
 from pynacount.tallies.aggregating import Recorded, Sums
+from pynacount.tallies.asked import check_numbers, check_rates, check_reading, only_counted
 from pynacount.tallies.auditing_elsewhere import ElsewhereAuditor
 from pynacount.tallies.children import parents_too, refuse_part
 from pynacount.tallies.groups import Found
@@ -73,19 +74,39 @@ def audit(
     :param segment: the only one to be read, from 0, so that several machines can share a table.
     :param rcu_per_second: most read units a second of the scan.
     :param tracking: is filled in while it runs.
-    :raises DeclarationError: for counters that no pass over the table can audit.
+    :raises ValueError: at the call, as all that is wrong with it: for a number, or a ``by``, that it cannot go by.
+    :raises DeclarationError: for counters that no pass over the table can audit, and for plain counters.
     :raises ParentMissing: for a ref of a parent that is not there and has no children.
     """
+    check_numbers("audit", workers=workers, sample=sample)
+    check_reading("audit", by, segments, segment)
+    check_rates("audit", rcu_per_second=rcu_per_second)
+    if sample is not None and (segments, segment) != (None, None):
+        raise ValueError("tallies.audit(sample=...) chooses its segments itself; leave segments and segment out")
+    if refs is not None and (sample, segments, segment) != (None, None, None):
+        raise ValueError("tallies.audit(refs=...) reads these parents alone; leave sample, segments and segment out")
     track = tracking if tracking is not None else Tracking()
-    counters = list(counters)
+    counters = only_counted("audit", counters)
     for option, given in (("refs (--key)", refs), ("a sample", sample), ("a segment", segment)):
         for counter in counters if given is not None else ():
             refuse_part(counter, f"audit all of its parents, by one run without {option}")
     if refs is not None:
-        yield from _audit_refs(counters, refs, track)
-        return
+        return _audit_refs(counters, refs, track)
+    tables = passes(counters, by_query=by == "query", orphans=by == "scan", elsewhere=True)
+    return _audit_tables(tables, sample, workers, segments, segment, Pace(rcu_per_second), track)
+
+
+def _audit_tables(
+    tables: Sequence[TablePass],
+    sample: int | None,
+    workers: int,
+    segments: int | None,
+    segment: int | None,
+    pace: Pace,
+    track: Tracking,
+) -> Generator[Audited, None, None]:
     left = sample
-    for one in passes(counters, by_query=by == "query", orphans=by == "scan", elsewhere=True):
+    for one in tables:
         if left == 0:
             return
         if sample is None:
@@ -94,7 +115,7 @@ def audit(
         else:
             total = min(max(1, (item_count(one.model) or 0) // SAMPLED_ITEMS), MOST_SEGMENTS)
             numbers = random.sample(range(total), total)
-        results = _audit_table(one, numbers, Reading(workers, total, Pace(rcu_per_second), track))
+        results = _audit_table(one, numbers, Reading(workers, total, pace, track))
         with closing(results):
             for found in results if left is None else _first(results, left):
                 if left is not None:
@@ -128,7 +149,9 @@ def _first(results: Iterator[Audited], many: int) -> Iterator[Audited]:
                 return
 
 
-def _audit_refs(counters: Sequence[CounterField], refs: Iterable[Any], track: Tracking) -> Iterator[Audited]:
+def _audit_refs(
+    counters: Sequence[CounterField], refs: Iterable[Any], track: Tracking
+) -> Generator[Audited, None, None]:
     for ref in refs:
         told = False
         for counter in counters:

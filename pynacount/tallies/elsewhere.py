@@ -8,6 +8,7 @@ mark may have been written to by a transaction that has only just committed: the
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,8 @@ class Elsewhere:
         self._counters, self._state, self._sums, self._run = one.elsewhere, state, sums, run
         self._tallies: Mapping[str, Tally] = {counter.tally.target: counter.tally for counter in one.elsewhere}
         self._driver = scan.driver
-        self._together = Together(run, scan.driver)
+        self._going_on = threading.Event()  # the scan's own is set by now; this is the caller's thread
+        self._together = Together(run, scan.driver, self._going_on)
 
     def seed(self) -> Iterator[Seeded]:
         """Count the children of the recorded parents, and seed them; afterwards none is recorded."""
@@ -100,7 +102,7 @@ class Elsewhere:
         protocol = seed_recorded(tally, one.key, one.total, one.item or {})
         outcome = tried(tally, one.key, self._driver(lambda: f"{tally.label} of {one.key}"), protocol)
         if outcome.status == "seeded":
-            self._run.note(1)
+            self._run.note(1, self._going_on)
         return outcome
 
     def _update(self, one: Sum) -> Update:

@@ -15,6 +15,7 @@ from typing import Literal
 from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 from pynacount.tallies.aggregating import Sums
+from pynacount.tallies.asked import check_numbers, check_rates, check_reading, only_counted
 from pynacount.tallies.children import parents_too, refuse_part
 from pynacount.tallies.elsewhere import Elsewhere, identity
 from pynacount.tallies.pages import Pace
@@ -58,11 +59,15 @@ def migrate(
     :param limit: most parents to be seeded.
     :param tracking: is filled in while it runs.
     :param dry_run: write nothing. A parent that would be counted by a query has None for its tally then.
-    :raises DeclarationError: for counters that cannot be seeded by a pass.
+    :raises ValueError: at the call, as all that is wrong with it: for a number, or a ``by``, that it cannot go by.
+    :raises DeclarationError: for counters that cannot be seeded by a pass, and for plain counters.
     :raises StateError: for a state file of another pass, or one that another run is using.
     """
+    check_numbers("migrate", workers=workers, limit=limit)
+    check_reading("migrate", by, segments, segment)
+    check_rates("migrate", rcu_per_second=rcu_per_second, wcu_per_second=wcu_per_second)
     track = tracking if tracking is not None else Tracking()
-    counters = list(counters)
+    counters = only_counted("migrate", counters)
     for counter in counters:
         _check(counter)
         if segment is not None:
@@ -78,10 +83,22 @@ def migrate(
         dry_run=dry_run,
     )
     numbers = range(total) if segment is None else range(segment, segment + 1)
-    all_passes = passes(counters, by_query=by == "query", elsewhere=True)
-    for one in all_passes:
-        about = {"table": one.table, "counters": sorted(one.labels), "segments": total, "by": by, **identity(one)}
-        kept = State(None if dry_run else _state_of(one, state, len(all_passes)), about)
+    tables = passes(counters, by_query=by == "query", elsewhere=True)
+    return _seed_tables(tables, numbers, by, None if dry_run else state, run)
+
+
+def _seed_tables(
+    tables: Sequence[TablePass], numbers: Sequence[int], by: str, state: str | Path | None, run: Run
+) -> Generator[Seeded, None, None]:
+    for one in tables:
+        about = {
+            "table": one.table,
+            "counters": sorted(one.labels),
+            "segments": run.segments,
+            "by": by,
+            **identity(one),
+        }
+        kept = State(_state_of(one, state, len(tables)), about)
         try:
             yield from _seed_table(one, numbers, kept, run)
         finally:

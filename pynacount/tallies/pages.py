@@ -26,8 +26,8 @@ class Pace:
         self._lock = threading.Lock()
         self.spent = 0.0
 
-    def spend(self, units: float) -> None:
-        """Account for units that were consumed, and wait until they were due."""
+    def spend(self, units: float, stopping: threading.Event) -> None:
+        """Account for units that were consumed, and wait until they were due, or until it is to stop."""
         with self._lock:
             self.spent += units
             if self._per_second is None:
@@ -35,7 +35,7 @@ class Pace:
             now = time.monotonic()
             self._free_at = max(self._free_at, now) + units / self._per_second
             wait = self._free_at - now
-        time.sleep(wait)
+        stopping.wait(wait)
 
 
 def scan_page(

@@ -93,7 +93,7 @@ def _pass(table: str, counters: list[CounterField], by_query: bool, orphans: boo
 
 def is_elsewhere(counter: CounterField) -> bool:
     """Whether only a scan of the children's table finds all children of a parent."""
-    return any(map(only_a_scan_finds, counter.places()))
+    return any(map(only_a_scan_finds, counter.counted_relations))
 
 
 def only_a_scan_finds(relation: CountedIn) -> bool:
@@ -113,7 +113,7 @@ def _source(relation: CountedIn) -> LocalSource:
 
 def check_query(counter: CounterField) -> None:
     """Raise :class:`DeclarationError` where no query finds the children of one parent."""
-    for relation in counter.counted_relations:
+    for relation in counter.places():
         if only_a_scan_finds(relation):
             raise DeclarationError(
                 f"{relation.label}: the children lie in partitions of their own; declare an index on them, so that "

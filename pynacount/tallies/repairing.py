@@ -23,7 +23,8 @@ from pynacount.protocols.repairing import Repair, check_repairable, repair_by_re
 from pynacount.protocols.repairing import repair as repair_by_fence
 from pynacount.shards import layout_of
 from pynacount.steps import Protocol, Send
-from pynacount.tallies.passes import check_query
+from pynacount.tallies.asked import check_numbers, only_counted
+from pynacount.tallies.passes import check_query, is_elsewhere
 from pynacount.tallies.results import Audited, Repaired, RepairMeans, RepairStatus
 from pynacount.tallies.scanning import DEFAULT_WORKERS, PATIENCE, Tracking
 from pynacount.writing.deleting import finish_deletion
@@ -32,6 +33,10 @@ T = TypeVar("T")
 
 REPAIRED = frozenset({"drifted", "unreadable", "repairing"})
 """The states that a repair mends."""
+ONLY_A_SCAN = (
+    "only a scan finds its children, so no repair takes it: declare an index on them; or, while nobody writes, remove "
+    "the tally and run pynacount migrate"
+)
 _LEFT = {
     "closed": "a cascade began to delete it and was not finished; finish it by a sweep, or by calling delete() again",
     "orphaned": "children without a parent; delete them",
@@ -60,11 +65,13 @@ def repair(
     :param dry_run: write nothing.
     :param sweep: finish cascades that were interrupted, too: delete those parents, with the children that are left.
     :param tracking: its retries are filled in while it runs.
-    :raises DeclarationError: for a counter that cannot be repaired.
+    :raises ValueError: at the call: for a number of workers that it cannot go by.
+    :raises DeclarationError: for a counter that cannot be repaired, and for a plain counter.
     :raises TargetError: for a row of another counter, or of another table.
     """
+    check_numbers("repair", workers=workers)
     track = tracking if tracking is not None else Tracking()
-    repairer = _Repairer(_places(counters), track, dry_run=dry_run, sweep=sweep)
+    repairer = _Repairer(_places(only_counted("repair", counters)), track, dry_run=dry_run, sweep=sweep)
     return _results(repairer, audited, workers)
 
 
@@ -114,9 +121,12 @@ _Place = tuple[str, str, tuple[str, ...]]
 def _places(counters: Iterable[CounterField]) -> dict[_Place, CounterField]:
     """The counters, by what a row of an audit says of them. Raises for one that cannot be repaired."""
     places: dict[_Place, CounterField] = {}
-    for counter in counters:
-        check_repairable(counter.tally, fence=counter.revision is None)
-        check_query(counter)
+    given = list(counters)
+    mendable = [counter for counter in given if not is_elsewhere(counter)]
+    for counter in given:
+        if any(counter is one for one in mendable) or not mendable:  # beside others, its rows are left
+            check_repairable(counter.tally, fence=counter.revision is None)
+            check_query(counter)
         schema = counter.owner._counting.schema
         other = places.setdefault((counter.label, schema.table, schema.names), counter)
         if other is not counter:
@@ -136,12 +146,16 @@ class _Repairer:
     def task(self, row: Audited) -> Callable[[], Repaired | None]:
         """What there is to do about the row. Raises :class:`TargetError` for one of another counter."""
         counter = self._places.get((row.counter, row.key.table, row.key.names))
+        if row.state == "unknown" and any(label == row.counter for label, *_ in self._places):
+            return lambda: _outcome(row, "left", message=row.message or _LEFT["unknown"])  # it may be a child's row
         if counter is None:
             raise TargetError(
                 f"the row of {row.counter} {row.key} in table {row.key.table} is of none of "
                 f"{', '.join(label for label, *_ in self._places)}; name its counter, too"
             )
         by: RepairMeans
+        if row.wrong and is_elsewhere(counter):
+            return lambda: _outcome(row, "left", message=ONLY_A_SCAN)
         if row.state in REPAIRED:
             by, work = "fence" if counter.revision is None else "revision", self._repair
         elif row.state == "closed" and self._sweeps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any, get_args
 
@@ -59,13 +60,23 @@ def _row(by_label: dict[str, CounterField], line: Any) -> Audited | None:
     left = state == "orphaned" and counter.on_delete == "leave"
     return Audited(
         counter.label,
-        _key(counter.owner._counting.schema, line.get("key")),
+        _key_of_row(counter, state, line.get("key")),
         state,
         _number(line.get("tally")),
         _number(line.get("count")),
         message if isinstance(message, str) else "",
         wrong=not left and state not in ("ok", "unseeded"),
     )
+
+
+def _key_of_row(counter: CounterField, state: str, found: Any) -> ItemKey:
+    """The parent's key; of a child that does not tell its parent, which is unknown, the child's own."""
+    parents: KeySchema = counter.owner._counting.schema
+    if state == "unknown":
+        for schema in (parents, *(relation.child_schema for relation in counter.places())):
+            with suppress(ValueError):
+                return _key(schema, found)
+    return _key(parents, found)
 
 
 def _key(schema: KeySchema, found: Any) -> ItemKey:

@@ -191,7 +191,7 @@ class TableScan(Generic[T]):
                 return  # the page is read again
             position = Position(start, groups.saved() if start else None, not start)
             self._state.save(number, position)
-            self._pace.spend(units)
+            self._pace.spend(units, self.stopping)
             if self.stopping.is_set():
                 return
         self._put(segment.finish())

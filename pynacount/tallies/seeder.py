@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,17 +42,17 @@ class Run(Reading):
         with self.track.lock:
             return next(self.budget, "spent") != "spent"
 
-    def note(self, units: float) -> None:
-        """So many write units were consumed; waits until they were due."""
+    def note(self, units: float, stopping: threading.Event) -> None:
+        """So many write units were consumed; waits until they were due, or until it is to stop."""
         self.track.note_write(units)
-        self.writing.spend(units)
+        self.writing.spend(units, stopping)
 
 
 class Together:
     """Sends updates many at a time, for as long as that is allowed."""
 
-    def __init__(self, run: Run, driver: Callable[[Callable[[], str]], Driver]) -> None:
-        self._run, self._driver = run, driver
+    def __init__(self, run: Run, driver: Callable[[Callable[[], str]], Driver], stopping: threading.Event) -> None:
+        self._run, self._driver, self._stopping = run, driver, stopping
         self.allowed = True
 
     def write(self, updates: Sequence[Update], about: Callable[[], str]) -> tuple[str | None, ...]:
@@ -65,7 +66,7 @@ class Together:
                 raise
             self.allowed = False  # PartiQL is a right of its own; single updates may be allowed
             return (DENIED,) * len(updates)
-        self._run.note(written.units)
+        self._run.note(written.units, self._stopping)
         if any(error is not None and error.startswith(DENIED) for error in written.errors):
             self.allowed = False
         return written.errors
@@ -93,7 +94,7 @@ class Seeder:
     def __init__(self, one: TablePass, scan: TableScan[Seeded], run: Run, sums: Sums | None) -> None:
         self._pass, self._scan, self._run, self._sums = one, scan, run, sums
         self._elsewhere = frozenset(counter.tally for counter in one.elsewhere)
-        self._together = Together(run, scan.driver)
+        self._together = Together(run, scan.driver, scan.stopping)
 
     def take(self, found: Sequence[Found]) -> Iterator[list[Seeded]]:
         """Seed those that have no tally."""
@@ -148,7 +149,7 @@ class Seeder:
         if outcome.status == "planned":
             self._run.track.note_write(1)
         elif outcome.status == "seeded":
-            self._run.note(1)
+            self._run.note(1, self._scan.stopping)
         return outcome
 
     def _outcome(self, found: Found) -> Seeded:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pynamodb.expressions.condition import Condition
 
+from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.declaration import Counting, child_page
 from pynacount.errors import NotCounted, PynacountError
@@ -205,7 +206,23 @@ def _is_plain(relation: CountedIn) -> bool:
 
 
 def _delete_plain(keys: list[ItemKey], still_closed: Check) -> Protocol[None]:
-    """Delete up to 99 children, if their parent is still the one that was closed."""
+    """Delete up to 99 children, if their parent is still the one that was closed.
+
+    A transaction takes 4 MB of items (AWS: ``TransactWriteItems`` in its API reference), which large children that an
+    index finds may exceed together: what is refused is tried in halves.
+    """
     answer = yield build([*(Delete(key, ()) for key in keys), still_closed]).send()
-    if isinstance(answer, Refusal):
+    if not isinstance(answer, Refusal):
+        return
+    of_parent = answer.reasons[-1] if answer.reasons else None
+    if of_parent is not None and of_parent.code == CONDITION_FAILED:
         raise Gone
+    if len(keys) == 1:
+        said = [f"{reason.code}: {reason.message}" for reason in answer.reasons if reason is not None]
+        raise PynacountError(
+            f"DynamoDB refused to delete {keys[0]}, a child of the parent {still_closed.key}: "
+            f"{'; '.join(said) or answer.message}. The parent stays closed; mend that, and call delete() again"
+        )
+    half = len(keys) // 2
+    for some in (keys[:half], keys[half:]):
+        yield from _delete_plain(some, still_closed)

@@ -132,7 +132,10 @@ class Scenario:
     def _stray_shards(self, store: Store, parent: dict[str, Any]) -> str | None:
         """Shards of a tally that is absent would take children that nobody has counted."""
         found = self._shards(store)
-        return f"shards of an absent tally: {found}" if found and f"{self.family.tally}Shards" not in parent else None
+        if f"{self.family.tally}Shards" not in parent:
+            return f"shards of an absent tally: {found}" if found else None
+        in_use = found[: int(parent[f"{self.family.tally}Shards"]["N"])]
+        return next((f"a shard in use is frozen: {shard}" for shard in in_use if self.family.tally not in shard), None)
 
     def _no_phantom(self, store: Store) -> str | None:
         parent = store.get(TABLE, self.family.partition, "META")

@@ -18,8 +18,23 @@ class Headline:
     more: str
 
 
-def headline(census: Census) -> Headline:
-    """The headline of these counts."""
+STOPPED = (
+    "This audit was stopped: it is no proof that the rest is right, and tallies that seemed wrong may not have been "
+    "looked at again."
+)
+
+
+def headline(census: Census, *, stopped: bool = False) -> Headline:
+    """The headline of these counts; ``stopped``: the audit did not come to its end."""
+    if not stopped:
+        return _whole(census)
+    found = _whole(census)
+    if found.mood in ("good", "none"):
+        return Headline("warn", "Stopped before its end", f"{found.text} so far. {found.more} {STOPPED}")
+    return Headline(found.mood, f"Stopped before its end: {found.text}", f"{found.more} {STOPPED}")
+
+
+def _whole(census: Census) -> Headline:
     total, wrong = census.states.total(), census.wrong.total()
     drifted = census.states["drifted"]
     others = ", ".join(f"{count:,} {state}" for state, count in census.wrong.most_common() if state != "drifted")

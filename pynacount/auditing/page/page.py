@@ -42,10 +42,13 @@ class Page:
         if found.state in ("ok", "drifted") and (drift := found.drift) is not None:
             self._distribution.take(drift)
 
-    def html(self, facts: Mapping[str, str]) -> str:
-        """The page so far; it loads nothing from anywhere. ``facts`` stand in its head: labels, and some lines each."""
+    def html(self, facts: Mapping[str, str], *, stopped: bool = False) -> str:
+        """The page so far; it loads nothing from anywhere. ``facts`` stand in its head: labels, and some lines each.
+
+        ``stopped``: the audit did not come to its end, so that its headline must not be taken for a proof.
+        """
         style, script = _file("audit.css"), _file("audit.js")
-        top = headline(self._census)
+        top = headline(self._census, stopped=stopped)
         drifted = self._kept.worst()
         return Template(_file("audit.html")).substitute(
             policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
