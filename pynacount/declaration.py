@@ -89,9 +89,9 @@ class Counting:
             if counter.once_key:
                 _ = counter.markers  # so that a template that cannot be is told now
             if counter.shards > 1:
-                self._check_shards(counter)
+                self.check_shards(counter)
 
-    def _check_shards(self, counter: CounterField) -> None:
+    def check_shards(self, counter: CounterField) -> None:
         """The shards' keys must be nobody else's. Raises :class:`DeclarationError`."""
         own = self._range
         if own is None or own.template is None or self._hash is None or self._hash.attribute.attr_type != STRING:

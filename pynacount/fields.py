@@ -38,6 +38,7 @@ from pynacount.protocols.incrementing_shards import increment_in_shard, plan_in_
 from pynacount.protocols.marking import increment_once, plan_once
 from pynacount.protocols.reading import read_attributes, read_tallies, read_tally
 from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
+from pynacount.protocols.resharding import Resharded, reshard
 from pynacount.protocols.seeding import seed
 from pynacount.protocols.summing import MOST_SUMMED, send_summed
 from pynacount.refs import Ref
@@ -535,6 +536,41 @@ class CounterField(Attribute[int]):
                 f"{about} would count children, and no CountedIn names {self.label}: as a plain "
                 f"counter it would become 0. If it has children, import their module first"
             )
+
+    def reshard(self, ref: CountedModel, to: int) -> Resharded:
+        """Bring one parent's tally into ``to`` shards (1: onto the parent itself); return how many it had, and has.
+
+        Safe at any time, by any number of callers at once; nobody waits, and nothing is counted anew. A parent without
+        a tally is left as it is (None). The parent keeps its number of shards whatever is declared.
+        Raises :class:`ParentMissing`; :class:`CounterContention` where a number could not be moved because it never
+        stood still; :class:`DeclarationError` for a counter that cannot be in shards.
+        """
+        self.check_reshard(to)
+        driver = self.owner._counting.driver(f"{self.label}.reshard", renew=True)
+        done: Resharded = driver.run(
+            reshard(self.tally, self.owner._counting.key_of(ref), to, plain=not self.is_counted)
+        )
+        return done
+
+    def check_reshard(self, to: int) -> None:
+        """Raise :class:`DeclarationError` where the counter cannot be in so many shards."""
+        about = f"{self.label}.reshard(to={to!r})"
+        if isinstance(to, bool) or not isinstance(to, int) or not 1 <= to <= MAX_SHARDS:
+            raise DeclarationError(f"{about} must be given an int from 1 to {MAX_SHARDS}")
+        if to == 1:
+            return
+        why = (
+            "has a minimum or a maximum, and no write knows the sum of all shards"
+            if self.bounds != NO_BOUNDS
+            else "has a revision, which is on the parent"
+            if self.revision is not None
+            else 'is declared missing="zero", and a shard that is not there says nothing of its parent'
+            if self.missing == "zero" and self.is_counted
+            else ""
+        )
+        if why:
+            raise DeclarationError(f"{about}: the counter {why}; it cannot be in shards")
+        self.owner._counting.check_shards(self)
 
     def repair(self, ref: CountedModel, *, fence: bool = False) -> Repair:
         """Count the parent's children anew and set the tally, whatever it says now; return what was and is.

@@ -9,7 +9,6 @@ come to the number. It can be interrupted anywhere, and run by several at once: 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from pynacount.amounts import Amount, plus
 from pynacount.contributions import Tally
@@ -28,8 +27,6 @@ MOVE_TRIES = 200
 PAUSE = 0.02
 """Seconds before another of those tries."""
 
-Outcome: TypeAlias = Literal["resharded", "unchanged", "unseeded"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resharded:
@@ -37,13 +34,6 @@ class Resharded:
 
     was: int | None
     now: int | None
-
-    @property
-    def outcome(self) -> Outcome:
-        """In a word."""
-        if self.now is None:
-            return "unseeded"
-        return "unchanged" if self.was == self.now else "resharded"
 
 
 def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Resharded]:
@@ -64,11 +54,11 @@ def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Res
             return Resharded(None, None)
         if was is None:
             was = layout.shards
+        if is_so(tally, item, layout, to, plain=plain):
+            return Resharded(was, to)
         if layout.upto > layout.shards:
             yield from _retire(tally, key, layout)
             continue
-        if layout.shards == to and not (plain and to > 1 and tally.attr_name in item):
-            return Resharded(was, to)
         done = yield from _step(tally, key, item, layout, to, plain)
         if done and (to > layout.shards or (to == 1 and layout.shards == 2)):
             return Resharded(was, to)  # others may want another number: not to be seen again is no failure
@@ -80,6 +70,12 @@ def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Res
                     f"{MOVE_TRIES} tries; nothing is lost. Run it again when it is quieter"
                 )
             yield Wait(PAUSE)
+
+
+def is_so(tally: Tally, item: Item, layout: Layout, to: int, *, plain: bool) -> bool:
+    """Whether a parent is as it is wanted: in ``to`` shards, none of them being retired, and no number beside them."""
+    beside = plain and to > 1 and tally.attr_name in item
+    return layout == Layout(to, to) and not beside
 
 
 def _step(tally: Tally, key: ItemKey, item: Item, layout: Layout, to: int, plain: bool) -> Protocol[bool]:
