@@ -235,8 +235,8 @@ def repairs() -> None:
     assert_type(done.now, int)
     assert_type(done.by, Literal["fence", "revision", "seed"])
     assert_type(BlogPost.like_tally.repair(BlogPost.get(post_id="a"), fence=True), Repair)
-    assert_type(BlogPost.like_tally.reshard(ref, 1).now, "int | None")
-    assert_type(BlogPost.like_tally.reshard(BlogPost.get(post_id="a"), 1).was, "int | None")
+    assert_type(BlogPost.like_tally.reshard(ref, 1).now, int | None)
+    assert_type(BlogPost.like_tally.reshard(BlogPost.get(post_id="a"), 1).was, int | None)
 
 
 def seeds_of_a_table() -> None:
