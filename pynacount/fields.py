@@ -241,6 +241,11 @@ class CounterField(Attribute[int]):
         return self.in_a_set or bool(self.counted_relations)
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether it is kept from the stream of its children's table, and not by the transactions that write them."""
+        return any(relation.by == "stream" for relation in self.counted_relations)
+
+    @property
     def own_names(self) -> tuple[str, ...]:
         """The attributes on the parent, beside the tally, that are the library's to write."""
         marks = tuple(self.attr_name + mark for mark in MARKS)
@@ -440,6 +445,11 @@ class CounterField(Attribute[int]):
         return found  # type: ignore[no-any-return]
 
     def _refuse_plain(self, verb: str) -> None:
+        if self.is_streamed:
+            raise DeclarationError(
+                f"{self.label}.{verb}(): it is kept from a stream, and a count alone does not say which records are in "
+                f"it; call pynacount.streams.seed(), or pynacount migrate {self.tally.target}"
+            )
         if not self.is_counted:
             raise DeclarationError(
                 f"{self.label}.{verb}() would count its children, and no CountedIn names {self.label}: as a plain "
