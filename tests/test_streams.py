@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 from pynamodb.attributes import UnicodeAttribute
 
-from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
-from pynacount.connections import connection_for
-from pynacount.errors import DeclarationError, StreamRecordError, UncountedWrite
-from pynacount.streams import BatchReport, Drift, Poisoned, StreamTally, Uncounted
-from pynacount.testing import Fault, FaultInjector, record_requests
-from tests.files import (
+from files import (
     ALL,
     Event,
     FileCount,
@@ -32,6 +27,11 @@ from tests.files import (
     raw,
     stored,
 )
+from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
+from pynacount.connections import connection_for
+from pynacount.errors import DeclarationError, StreamRecordError, UncountedWrite
+from pynacount.streams import BatchReport, Drift, Poisoned, StreamTally, Uncounted
+from pynacount.testing import Fault, FaultInjector, record_requests
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from pynacount.commands.explain import explain
 from pynacount.commands.inspect import inspect
 from pynacount.commands.migrate import migrate_command
 from pynacount.commands.repair import repair_command
+from pynacount.commands.stream import stream_command
 from pynacount.commands.trouble import Group
 
 
@@ -30,3 +31,4 @@ group.add_command(explain)
 group.add_command(inspect)
 group.add_command(migrate_command)
 group.add_command(repair_command)
+group.add_command(stream_command)

@@ -2,5 +2,16 @@
 
 from pynacount.streams.consuming import StreamTally
 from pynacount.streams.reports import BatchReport, Drift, Failed, Poisoned, Uncounted
+from pynacount.streams.running import Delivered, Discarded, run
 
-__all__ = ["BatchReport", "Drift", "Failed", "Poisoned", "StreamTally", "Uncounted"]
+__all__ = [
+    "BatchReport",
+    "Delivered",
+    "Discarded",
+    "Drift",
+    "Failed",
+    "Poisoned",
+    "StreamTally",
+    "Uncounted",
+    "run",
+]

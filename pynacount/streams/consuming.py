@@ -119,6 +119,13 @@ class StreamTally:
             raise report.failed[0].error
         return report
 
+    def model_of(self, table: str) -> Any:
+        """A model whose settings say where a table is: one of its own, or else that of a counter."""
+        for relation in self.relations:
+            if relation.child_schema.table == table:
+                return relation.owner
+        return self.keepings[0].counter.owner
+
     # -- reading
 
     def _read(self, event: Any, report: BatchReport) -> tuple[Batch, StreamRecordError | None]:

@@ -95,6 +95,18 @@ class BatchReport:
     uncounted: list[Uncounted] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
 
+    def add(self, other: BatchReport) -> None:
+        """Take up another batch's report: all its figures and lists."""
+        self.records += other.records
+        self.moved += other.moved
+        self.written += other.written
+        self.repeated += other.repeated
+        self.unseeded += other.unseeded
+        self.drifts += other.drifts
+        self.poisoned += other.poisoned
+        self.uncounted += other.uncounted
+        self.failed += other.failed
+
     @property
     def lowest_failed(self) -> str:
         """The sequence number from which Lambda has to deliver again; empty where all went well."""
