@@ -3,6 +3,7 @@
 from pynacount.streams.consuming import StreamTally
 from pynacount.streams.reports import BatchReport, Drift, Failed, Poisoned, Uncounted
 from pynacount.streams.running import Delivered, Discarded, run
+from pynacount.streams.seeding import migrate, seed
 
 __all__ = [
     "BatchReport",
@@ -13,5 +14,7 @@ __all__ = [
     "Poisoned",
     "StreamTally",
     "Uncounted",
+    "migrate",
     "run",
+    "seed",
 ]

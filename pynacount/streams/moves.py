@@ -161,11 +161,26 @@ def moved_by(change: Change, counted: Iterable[Counted]) -> Contribution:
     return total
 
 
+def moved_before(change: Change, counted: Iterable[Counted]) -> Contribution:
+    """What the item counted for before a change. Raises :class:`StreamRecordError` where that cannot be told."""
+    total: Contribution = {}
+    for one in counted:
+        for target, number in _both(change, one)[0].items():
+            total[target] = subtotal(total.get(target, 0), number)
+    return total
+
+
 def _difference(change: Change, one: Counted) -> Contribution:
+    if not one.needs_images and change.event == "MODIFY":
+        return NOTHING
+    return difference(*_both(change, one))
+
+
+def _both(change: Change, one: Counted) -> tuple[Contribution, Contribution]:
+    """What the item counted for before the change, and after it."""
     if not one.needs_images:  # its key says all: it came, or it went
-        if change.event == "MODIFY":
-            return NOTHING
-        before, after = (None, change.keys) if change.event == "INSERT" else (change.keys, None)
+        before = None if change.event == "INSERT" else change.keys
+        after = None if change.event == "REMOVE" else change.keys
     else:
         before, after = change.before, change.after
         if lacking := change.lacks():
@@ -182,7 +197,7 @@ def _difference(change: Change, one: Counted) -> Contribution:
         raise StreamRecordError(
             f"the record {change.sequence} ({change.event}) cannot be counted: {error.msg}", change.sequence, error
         ) from error
-    return difference(was, now)
+    return was, now
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:
