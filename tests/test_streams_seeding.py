@@ -93,7 +93,7 @@ def test_seeding_under_four_writers_is_exact() -> None:
         Post(post_id=str(post)).save()
         for user in range(40):
             like(post, f"old-{user}")
-    with writing(posts) as done, consuming():
+    with consuming(), writing(posts) as done:
         time.sleep(0.3)  # the consumer is at work, and in some places behind
         outcomes = list(migrate([Post.like_tally]))
         made = sum(done)
