@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pynamodb.attributes import UnicodeAttribute
 
 from files import (
@@ -28,6 +30,7 @@ from files import (
     stored,
 )
 from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
+from pynacount.commands import group
 from pynacount.connections import connection_for
 from pynacount.errors import DeclarationError, StreamRecordError, UncountedWrite
 from pynacount.streams import BatchReport, Drift, Poisoned, StreamTally, Uncounted
@@ -423,3 +426,30 @@ def test_a_parent_that_is_gone_is_not_made_and_told(caplog: pytest.LogCaptureFix
     assert [(lost.counter, lost.by) for lost in told] == [("Post.like_tally", 1)]
     StreamTally(Like, creates=True).handle(batch(stream.put(PK="POST#1", SK="LIKE#bob")))
     assert stored("Board", PK="POST#1", SK="META")["likeTallyMoved"] == {"N": "1"}
+
+
+# -- explained
+
+
+def test_explain_shows_the_way_and_its_price() -> None:
+    def shown(target: str, *given: str) -> dict[str, Any]:
+        done = CliRunner().invoke(group, ["explain", target, *given, "--only", "stream"])
+        assert done.exit_code == 0, done.output
+        (found,) = json.loads(done.stdout)
+        return dict(found)
+
+    by_watermark = shown("files:FileCount.count", "file_name=a")
+    assert (by_watermark["operation"], by_watermark["wcu"]) == ("UpdateItem", 1)
+    assert by_watermark["note"] == "by watermark, as its records all come from one partition of Events"
+    by_markers = shown("files:NameCount.uploads", "file_name=a")
+    assert (by_markers["operation"], by_markers["wcu"]) == ("TransactWriteItems", 4)
+    assert "by markers" in by_markers["note"] and "many partitions" in by_markers["note"]
+
+
+def test_explain_shows_the_child_as_one_plain_write() -> None:
+    done = CliRunner().invoke(group, ["explain", "files:FileCount.count", "file_name=a", "event_id=1"])
+    assert [(w["does"], w["operation"], w["wcu"]) for w in json.loads(done.stdout)] == [
+        ("create", "PutItem", 1),
+        ("delete", "DeleteItem", 1),
+        ("stream", "UpdateItem", 1),
+    ]

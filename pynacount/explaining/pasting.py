@@ -25,6 +25,7 @@ def as_json(explained: Sequence[Explained]) -> str:
                 "does": one.verb,
                 "operation": one.plan.operation,
                 "wcu": one.plan.cost().wcu,
+                **({"note": one.note} if one.note else {}),
                 "request": one.plan.request(),
             }
             for one in explained
@@ -60,7 +61,8 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 
 def _title(one: Explained) -> str:
     article = "" if "." in one.model else "a "  # a counter, Stats.plays; or a child's model
-    return f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
+    title = f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
+    return f"{title} for each batch, {one.note}" if one.note else title
 
 
 def _command(one: Explained) -> str:

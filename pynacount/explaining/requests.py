@@ -15,9 +15,10 @@ from pynacount.errors import PynacountError, TargetError
 from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put
 from pynacount.relations import CountedIn
+from pynacount.streams.pricing import plan_of_record
 from pynacount.targets import variable_of
 
-Verb: TypeAlias = Literal["create", "delete", "increment", "decrement"]
+Verb: TypeAlias = Literal["create", "delete", "increment", "decrement", "stream"]
 
 _BOOLEANS = {"true": True, "false": False}
 
@@ -26,7 +27,8 @@ _BOOLEANS = {"true": True, "false": False}
 class Explained:
     """One write of one child, or of a plain counter, ``model`` being ``Stats.plays`` then.
 
-    ``region`` and ``host`` are those of the model's ``Meta``, None where it has none.
+    ``region`` and ``host`` are those of the model's ``Meta``, None where it has none. ``note`` says of a counter kept
+    from a stream how, and why so.
     """
 
     model: str
@@ -34,6 +36,7 @@ class Explained:
     plan: Plan
     region: str | None
     host: str | None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,10 @@ def explain(
     for counter in counters:
         if not counter.is_counted:
             yield from _of_plain(counter, ref, by, once)
+        elif counter.is_streamed:
+            write = plan_of_record(counter, parent._counting.key_of(ref))
+            note = f"by {write.kept.way}, as {write.kept.why}"
+            yield Explained(counter.label, "stream", write.plan, *_place(counter.owner), note)
 
 
 def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Iterator[Explained | Unexplained]:
