@@ -133,7 +133,7 @@ class StreamTally:
         records = event.get("Records") if isinstance(event, Mapping) else None
         if not isinstance(records, Sequence) or isinstance(records, (str, bytes)):
             raise StreamRecordError("the event has no Records: it is no invocation by a DynamoDB stream")
-        batch = Batch()
+        batch = Batch(any(one.way == "markers" for one in self.keepings))
         for record in records:
             try:
                 batch.take(self._change(record), self._counted, self._by_identity)

@@ -112,8 +112,10 @@ class ByFunctions:
 class Batch:
     """The steps of each counter, in the order of their records; and the first record that could not be read.
 
-    ``moved``: how many records count for something.
+    ``moved``: how many records count for something. ``tells_sources``: whether a record's item is told, for markers.
     """
+
+    tells_sources: bool = True
 
     steps: dict[Target, list[Step]] = field(default_factory=dict)
     moved: int = 0
@@ -126,7 +128,7 @@ class Batch:
         moved = moved_by(change, counted)
         if moved:
             self.moved += 1
-            source = source_of(change)
+            source = source_of(change) if self.tells_sources else ""
         for target, number in moved.items():
             self.steps.setdefault(target, []).append(Move(change.mark, change.sequence, number, source))
 
