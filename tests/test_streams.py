@@ -453,3 +453,19 @@ def test_explain_shows_the_child_as_one_plain_write() -> None:
         ("delete", "DeleteItem", 1),
         ("stream", "UpdateItem", 1),
     ]
+
+
+def test_a_counter_kept_from_a_stream_is_inspected_and_audited_and_not_repaired() -> None:
+    Post(post_id="1").save()
+    Like(post_id="1", user_id="ada").save()
+    raw().update_item(
+        TableName="Board",
+        Key={"PK": {"S": "POST#1"}, "SK": {"S": "META"}},
+        UpdateExpression="SET likeTally = :two",
+        ExpressionAttributeValues={":two": {"N": "2"}},
+    )
+    done = CliRunner().invoke(group, ["audit", "files:Post", "--json"])
+    assert done.exit_code == 1 and '"drifted"' in done.stdout, done.output
+    assert CliRunner().invoke(group, ["inspect", "files:Post", "post_id=1"]).exit_code == 1
+    refused = CliRunner().invoke(group, ["repair", "files:Post"])
+    assert refused.exit_code == 2 and "pynacount migrate files:Post.like_tally --anew" in refused.output

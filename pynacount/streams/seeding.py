@@ -6,7 +6,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pynacount.commit import Driver
 from pynacount.contributions import Tally
@@ -14,6 +14,7 @@ from pynacount.errors import CounterContention, DeclarationError, ParentMissing,
 from pynacount.expressions import Names
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
+from pynacount.model import CountedModel
 from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Refusal, Send
 from pynacount.streams.consuming import identity_of
@@ -24,6 +25,8 @@ from pynacount.streams.snapshots import FENCE_PREFIX, Snapshot, Window, begin_an
 from pynacount.streams.spots import Spot
 from pynacount.tallies.results import Seeded
 
+R = TypeVar("R", bound=CountedModel)
+
 TOGETHER = 50
 """Parents that are seeded between one pair of looks at the stream."""
 TRIES = 5
@@ -32,7 +35,7 @@ STREAM_DEADLINE = 60.0
 """Seconds for which the seeder waits for its own fences to come in the stream."""
 
 
-def seed(counter: CounterField, *refs: Any, anew: bool = False, creates: bool | None = None) -> dict[Any, Any]:
+def seed(counter: CounterField, *refs: R, anew: bool = False, creates: bool | None = None) -> dict[R, int | None]:
     """Count the children of some parents and set the tally of each that has none; their tallies, by ref.
 
     Exact while people write and the consumer of the stream runs, behind or not. It writes an item into the children's
@@ -52,7 +55,8 @@ def seed(counter: CounterField, *refs: Any, anew: bool = False, creates: bool | 
             raise ParentMissing(one.message)
         if one.status == "failed":
             raise CounterContention(one.message)
-    return {ref: found[key].tally for ref, key in keys.items()}
+    tallies: dict[ItemKey, Any] = {key: one.tally for key, one in found.items()}  # ints, but for fractional amounts
+    return {ref: tallies[key] for ref, key in keys.items()}
 
 
 def migrate(

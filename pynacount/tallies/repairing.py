@@ -114,6 +114,11 @@ def _places(counters: Iterable[CounterField]) -> dict[_Place, CounterField]:
     """The counters, by what a row of an audit says of them. Raises for one that cannot be repaired."""
     places: dict[_Place, CounterField] = {}
     for counter in counters:
+        if counter.is_streamed:
+            raise DeclarationError(
+                f"{counter.label} is kept from a stream, and a fence on the parent would not hold its records up; count "
+                f"it anew: pynacount migrate {counter.tally.target} --anew"
+            )
         check_repairable(counter.tally, fence=counter.revision is None)
         check_query(counter)
         schema = counter.owner._counting.schema

@@ -171,6 +171,12 @@ def seeds(counter: CounterField, token: str, anew: bool = False, tries: int = 2)
     return protocol
 
 
+def fences(counter: CounterField, token: str) -> Actor:
+    """A seeder that raises its fence, and is never heard of again."""
+    one = Snapshot(spot_of(counter), [RELATIONS[counter.attr_name]], identity_of(counter), token)
+    return lambda: into_the_log(one.begin())
+
+
 def unfenced(counter: CounterField) -> Actor:
     """Counts, and sets the number with the last record's mark: no way at all."""
 
@@ -325,7 +331,16 @@ SMALL = (
             "seeder": seeds(c, "t", tries=1),
         },
     ),
-    WORLDS[2],
+    World(
+        "a child that goes, and another seeder's fence",
+        (1, 2),
+        lambda c: {
+            "writer": writes(-1),
+            "consumer": consumes(c),
+            "seeder": seeds(c, "t", tries=1),
+            "other": fences(c, "u"),
+        },
+    ),
 )
 
 
