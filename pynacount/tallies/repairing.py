@@ -116,8 +116,8 @@ def _places(counters: Iterable[CounterField]) -> dict[_Place, CounterField]:
     for counter in counters:
         if counter.is_streamed:
             raise DeclarationError(
-                f"{counter.label} is kept from a stream, and a fence on the parent would not hold its records up; count "
-                f"it anew: pynacount migrate {counter.tally.target} --anew"
+                f"{counter.label} is kept from a stream, and a fence on the parent would not hold its records up; "
+                f"count it anew: pynacount migrate {counter.tally.target} --anew"
             )
         check_repairable(counter.tally, fence=counter.revision is None)
         check_query(counter)

@@ -26,7 +26,7 @@ from pynacount.streams.spots import Spot
 from pynacount.streams.watermarks import count_by_watermark
 
 from .explorer import Report, explore
-from .mutations import all_guards, without
+from .mutations import take_out
 from .protocols import TABLE, Actor
 from .store import Store, nothing
 from .test_streams import Event, File, key_of
@@ -287,7 +287,7 @@ def run(world: World, mutate: Callable[[Send], Send] | None = None, actors: Any 
         Store.of({TABLE: ("PK", "SK")}, {TABLE: rows}, veils=nothing),
         invariant,
         mutate=mutate,
-        lost_responses=int(faults and len(world.actors(counter)) < 4),
+        lost_responses=int(faults and world is WORLDS[0]),
         crashes=int(faults and len(world.actors(counter)) < 4),
     )
 
@@ -314,7 +314,6 @@ def test_a_count_without_fences_goes_wrong() -> None:
     assert run(world, actors=actors).violation is not None
 
 
-EITHER_WAY: set[str] = set()
 SMALL = (
     World(
         "a child that goes",
@@ -344,8 +343,23 @@ SMALL = (
 )
 
 
-def test_without_any_guard_of_the_seeder_or_the_consumer_some_order_goes_wrong() -> None:
-    reports = [run(world, faults=False) for world in SMALL]
-    guards = {guard for one in reports for guard in all_guards(one.sends) if guard.operation == "UpdateItem"}
-    harmless = {str(g) for g in guards if all(run(w, without(g), faults=False).violation is None for w in SMALL)}
-    assert harmless == EITHER_WAY
+WATERMARK = "attribute_not_exists(seededUpto) OR seededUpto < ?"
+REST = "REMOVE seededMoved , seededFence , seededWas"
+NEEDED = (
+    (f"SET seeded = ? , seededUpto = ? {REST}", WATERMARK, 0),
+    (f"SET seeded = seededMoved + ? {REST}", "seededFence = ?", 2),
+    ("SET seededMoved = ? , seededUpto = ? , seededFence = ?", WATERMARK, 1),
+    ("SET seededUpto = ? ADD seeded ?", "attribute_exists(seeded)", 0),
+    ("SET seededUpto = ? ADD seeded ?", WATERMARK, 0),
+    ("SET seededUpto = ? ADD seededMoved ?", "attribute_not_exists(seeded)", 0),
+    ("SET seededUpto = ? ADD seededMoved ?", WATERMARK, 1),
+)
+"""The guards, by what they guard, and the world that shows what each is for.
+
+Not among them are those that leave a tally alone which somebody else has set: to set it again would be exact as well.
+"""
+
+
+@pytest.mark.parametrize(("action", "text", "world"), NEEDED)
+def test_without_any_one_guard_some_order_of_steps_goes_wrong(action: str, text: str, world: int) -> None:
+    assert run(SMALL[world], take_out(text, action=action), faults=False).violation is not None
