@@ -118,6 +118,32 @@ def test_functions_say_what_counts_where_nothing_is_declared() -> None:
     assert number(stored("NameCounts", name="TOTAL#ada"), "paid") == 13
 
 
+def test_a_seeder_s_fence_counts_for_nothing_whatever_the_sort_key_is() -> None:
+    class Total(CountedModel):
+        class Meta:
+            table_name = "NameCounts"
+
+        name = KeyAttribute("LINES#{file}", hash_key=True, attr_name="name")
+        lines = CounterField(missing="zero")
+
+    class Line(CountedModel):
+        class Meta:
+            table_name = "Lines"
+
+        file = UnicodeAttribute(hash_key=True)
+        place = UnicodeAttribute(range_key=True)
+        total = CountedIn(Total.lines, by="stream")
+
+    stream = Source("Lines", "file", "place")
+    fence = {"file": "a", "place": "PYNACOUNT#FENCE#1-x"}
+    StreamTally(Line).handle(batch(stream.put(file="a", place="1"), stream.put(file="a", place="2")))
+    for record in (stream.put(**fence), stream.delete(**fence)):
+        for image in ("NewImage", "OldImage"):
+            record["dynamodb"].pop(image, None)
+        assert StreamTally(Line).handle(batch(record)).moved == 0
+    assert number(stored("NameCounts", name="LINES#a"), "lines") == 2
+
+
 # -- declarations
 
 

@@ -168,3 +168,14 @@ def test_the_command_seeds_them_too() -> None:
     assert tally(1) == 1 and '"gone": 1' in done.output
     again = CliRunner().invoke(group, ["migrate", "files:Post", "--anew", "--dry-run", "--json"])
     assert '"planned": 2' in again.output
+
+
+def test_a_fence_that_a_killed_seeder_left_is_cleared_and_a_fresh_one_stays() -> None:
+    Post(post_id="1").save()
+    like(1, "ada")
+    for raised in (int(time.time()), int(time.time()) - 7200):
+        like_fence = {"PK": {"S": "POST#1"}, "SK": {"S": f"PYNACOUNT#FENCE#{raised}-x"}, "pynacountFence": {"S": "{}"}}
+        raw().put_item(TableName="Board", Item=like_fence)
+    assert [one.tally for one in migrate([Post.like_tally])] == [1]
+    fences = [i["SK"]["S"] for i in raw().scan(TableName="Board")["Items"] if i["SK"]["S"].startswith("PYNACOUNT#")]
+    assert len(fences) == 1 and int(fences[0].split("#")[2].split("-")[0]) > time.time() - 3600

@@ -20,6 +20,8 @@ from pynacount.streams.values import plain_item
 
 FENCE = "pynacountFence"
 """The attribute of a fence: an item that a seeder writes into a source partition to find its place in the stream."""
+FENCE_PREFIX = "PYNACOUNT#FENCE#"
+"""How a fence's sort key begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Batch:
 
     def take(self, change: Change, counted: Sequence[Counted], tallies: Mapping[str, Tally]) -> None:
         """Add what one change moves. Raises :class:`StreamRecordError` for one that cannot be counted."""
-        if FENCE in (change.after or change.before or ()):
+        if is_fence(change.keys):
             self._take_fence(change, tallies)
             return
         moved = moved_by(change, counted)
@@ -134,7 +136,7 @@ class Batch:
 
     def _take_fence(self, change: Change, tallies: Mapping[str, Tally]) -> None:
         if change.event != "INSERT" or change.after is None:
-            return  # its end, which only the seeder looks for
+            return  # its end, which only the seeder looks for; or the stream has no images, and seeding fails
         try:
             about = json.loads(change.after[FENCE]["S"])
             names, values = tuple(about["names"]), tuple((kind, value) for kind, value in about["values"])
@@ -200,6 +202,15 @@ def _both(change: Change, one: Counted) -> tuple[Contribution, Contribution]:
             f"the record {change.sequence} ({change.event}) cannot be counted: {error.msg}", change.sequence, error
         ) from error
     return was, now
+
+
+def is_fence(keys: Item) -> bool:
+    """Whether an item is a seeder's fence, by its key alone."""
+    for value in keys.values():
+        text = value.get("S")
+        if text is not None and text.startswith(FENCE_PREFIX):
+            return True
+    return False
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:

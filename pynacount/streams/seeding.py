@@ -14,14 +14,17 @@ from pynacount.errors import CounterContention, DeclarationError, ParentMissing,
 from pynacount.expressions import Names
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
+from pynacount.markers import clock
 from pynacount.model import CountedModel
 from pynacount.relations import CountedIn
+from pynacount.schema import KeySchema
 from pynacount.steps import Item, Protocol, Refusal, Send
 from pynacount.streams.consuming import identity_of
 from pynacount.streams.keeping import Keeping, keeping, streamed_relations
+from pynacount.streams.moves import FENCE_PREFIX, is_fence
 from pynacount.streams.reading import Stream, stream_arn, streams_client
 from pynacount.streams.records import read_change
-from pynacount.streams.snapshots import FENCE_PREFIX, Snapshot, Window, begin_anew
+from pynacount.streams.snapshots import Snapshot, Window, begin_anew
 from pynacount.streams.spots import Spot
 from pynacount.tallies.results import Seeded
 
@@ -31,6 +34,8 @@ TOGETHER = 50
 """Parents that are seeded between one pair of looks at the stream."""
 TRIES = 5
 """How often a parent is counted that another seeder counts too."""
+LEFT_BEHIND = 3600.0
+"""Seconds after which a fence is taken to have been left behind."""
 STREAM_DEADLINE = 60.0
 """Seconds for which the seeder waits for its own fences to come in the stream."""
 
@@ -127,7 +132,7 @@ class Seeder:
         children: Driver = relation.owner._counting.driver(f"seeding {self.tally.label}", renew=True)
         stream = self._tail()
         identity = identity_of(self.counter)
-        snapshots = [Snapshot(self._spot(key), self.relations, identity, secrets.token_hex(8)) for key in keys]
+        snapshots = [Snapshot(self._spot(key), self.relations, identity, new_token()) for key in keys]
         for snapshot in snapshots:
             children.run(snapshot.begin())
         failed: dict[ItemKey, PynacountError] = {}
@@ -204,10 +209,21 @@ class Seeder:
             wanted = tuple(dict.fromkeys((*relation.child_schema.names, *relation.read_attributes)))
             driver = relation.owner._counting.driver(relation.label)
             for item in self._scan(driver, relation.child_schema.table, wanted):
+                if is_fence(item):
+                    self._clear(driver, relation.child_schema, item)
+                    continue
                 key = _parent_of(relation, item)
                 if key is not None and key not in known:
                     known.add(key)
                     yield key
+
+    def _clear(self, driver: Driver, schema: KeySchema, item: Item) -> None:
+        """Delete a fence that a seeder left behind, which was killed long ago."""
+        text = str(item[schema.names[-1]].get("S", "")).removeprefix(FENCE_PREFIX)
+        raised = text.partition("-")[0]
+        if raised.isdecimal() and clock() - int(raised) > LEFT_BEHIND:
+            key = {name: item[name] for name in schema.names}
+            driver.run(_delete(schema.table, key))
 
     def _scan(self, driver: Driver, table: str, attributes: tuple[str, ...]) -> Iterator[Item]:
         start: Item | None = None
@@ -217,6 +233,15 @@ class Seeder:
             start = page.get("LastEvaluatedKey")
             if not start:
                 return
+
+
+def new_token() -> str:
+    """A seeder's name for its fence, which says when it was raised."""
+    return f"{int(clock())}-{secrets.token_hex(8)}"
+
+
+def _delete(table: str, key: Item) -> Protocol[None]:
+    yield Send("DeleteItem", {"TableName": table, "Key": key})
 
 
 def _page(table: str, attributes: tuple[str, ...], start: Item | None) -> Protocol[Mapping[str, Any]]:
@@ -247,8 +272,5 @@ def _key_of(counter: CounterField, item: Item) -> ItemKey | None:
 
 def _parent_of(relation: CountedIn, item: Item) -> ItemKey | None:
     """The key of a child's parent; None for what is no child."""
-    names = relation.child_schema.names
-    if len(names) > 1 and item[names[1]].get("S", "").startswith(FENCE_PREFIX):
-        return None
     child = relation.read(item)
     return None if child is None else relation.parent_key(child)

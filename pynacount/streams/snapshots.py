@@ -27,14 +27,11 @@ from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.protocols.seeding import missing, stored
 from pynacount.relations import CountedIn
-from pynacount.steps import Item, Protocol, Refusal, Send
-from pynacount.streams.moves import FENCE, ByRelation, moved_before
+from pynacount.steps import Protocol, Refusal, Send
+from pynacount.streams.moves import FENCE, FENCE_PREFIX, ByRelation, is_fence, moved_before
 from pynacount.streams.records import Change
 from pynacount.streams.spots import Spot
 from pynacount.streams.watermarks import refused_item
-
-FENCE_PREFIX = "PYNACOUNT#FENCE#"
-"""How a fence's sort key begins."""
 
 
 @dataclass(slots=True)
@@ -88,7 +85,7 @@ class Snapshot:
                 answer = yield Send("Query", query)
                 assert not isinstance(answer, Refusal)
                 for item in answer["Items"]:
-                    if not _is_fence(relation, item) and (number := amount(item, self.spot.key)):
+                    if not is_fence(item) and (number := amount(item, self.spot.key)):
                         place = child_place({name: item[name] for name in relation.child_schema.names})
                         self.children[place] = subtotal(self.children.get(place, 0), number)
                 if not answer.get("LastEvaluatedKey"):
@@ -165,7 +162,11 @@ class Window:
             if change.keys == fence.wire():
                 self.low = self.low or change.mark
                 self.closed = change.event == "REMOVE"
-            elif self.low and change.keys.get(fence.names[0]) == fence.wire()[fence.names[0]]:
+            elif (
+                self.low
+                and not is_fence(change.keys)
+                and change.keys.get(fence.names[0]) == fence.wire()[fence.names[0]]
+            ):
                 place = child_place(change.keys)
                 if place not in self.before:
                     self.before[place] = moved_before(change, counted).get(target, 0)
@@ -187,8 +188,3 @@ def begin_anew(spot: Spot) -> Protocol[None]:
 def child_place(keys: Mapping[str, Any]) -> str:
     """A child's key as one text."""
     return json.dumps(sorted((name, sorted(value.items())) for name, value in keys.items()))
-
-
-def _is_fence(relation: CountedIn, item: Item) -> bool:
-    schema = relation.child_schema
-    return schema.range is not None and item[schema.names[1]].get("S", "").startswith(FENCE_PREFIX)
