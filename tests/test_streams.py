@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pynamodb.attributes import UnicodeAttribute
+from pynamodb.attributes import TTLAttribute, UnicodeAttribute
 
 from files import (
     ALL,
@@ -163,6 +163,31 @@ def test_a_parent_is_born_without_a_tally_that_a_stream_keeps() -> None:
     assert stored("Board", PK="POST#1", SK="META").keys() == {"PK", "SK", "body"}
     Post.get(post_id="1").delete()
     assert stored("Board", PK="POST#1", SK="META") == {}
+
+
+def test_a_child_that_expires_can_be_counted_by_stream_and_not_by_transaction() -> None:
+    def declare(by: Any, counter: CounterField) -> type[CountedModel]:
+        class Session(CountedModel):
+            class Meta:
+                table_name = "Sessions"
+
+            pk = KeyAttribute("FILE#{file_name}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("SESSION#{session_id}", range_key=True, attr_name="SK")
+            expires = TTLAttribute(null=True)
+            file = CountedIn(counter, by=by)
+
+        return Session
+
+    class Seen(CountedModel):
+        class Meta:
+            table_name = "NameCounts"
+
+        name = KeyAttribute("SEEN#{file_name}", hash_key=True, attr_name="name")
+        sessions = CounterField(missing="zero")
+
+    with pytest.raises(DeclarationError, match="TTL attribute"):
+        declare("transaction", Seen.sessions)
+    declare("stream", Seen.sessions)
 
 
 def test_one_counter_is_kept_in_one_way() -> None:
