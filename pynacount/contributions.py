@@ -10,11 +10,13 @@ from pynacount.amounts import Amount, negative, plus
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.keys import ItemKey
 
-MARKS = ("Closed", "Pending", "Was", "Shards", "Retiring", "HadShards")
+MARKS = ("Closed", "Pending", "Was", "Shards", "Retiring", "HadShards", "Upto", "Moved", "Fence")
 """What is appended to a tally's attribute name for marks of the library's own on the parent."""
 
 Missing: TypeAlias = Literal["seed", "zero", "defer"]
 OnDelete: TypeAlias = Literal["restrict", "cascade", "leave"]
+By: TypeAlias = Literal["transaction", "stream"]
+"""What keeps a counter: the transaction that writes the child, or a consumer of the child table's stream."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,21 @@ class Tally:
     def had_shards_name(self) -> str:
         """The attribute that keeps the number of shards while the tally is being repaired."""
         return f"{self.attr_name}HadShards"
+
+    @property
+    def upto_name(self) -> str:
+        """The attribute of a counter kept from a stream that says up to which record it is counted (the watermark)."""
+        return f"{self.attr_name}Upto"
+
+    @property
+    def moved_name(self) -> str:
+        """The attribute that sums up the records of a counter kept from a stream while it has no tally yet."""
+        return f"{self.attr_name}Moved"
+
+    @property
+    def fence_name(self) -> str:
+        """The attribute that says from which seeder's fence on ``moved_name`` sums up."""
+        return f"{self.attr_name}Fence"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,8 @@ class Counting:
         self.model = model
         attributes: dict[str, Attribute[Any]] = model.get_attributes()
         self.counters = {name: a for name, a in attributes.items() if isinstance(a, CounterField)}
-        self.relations = _declared(model, CountedIn)
+        self.declared = _declared(model, CountedIn)
+        self.relations = tuple(relation for relation in self.declared if relation.by == "transaction")
         self.sets = _declared(model, CountedSet)
         self.is_child = bool(self.relations)
         versions = [(name, a) for name, a in attributes.items() if isinstance(a, VersionAttribute)]
@@ -66,20 +67,20 @@ class Counting:
         if self.table is None:
             return  # only there to be subclassed
         check_deadline(self.model.Meta, self.model.__name__)
-        if self._hash is None and not self.counters and not self.relations:
+        if self._hash is None and not self.counters and not self.declared:
             return  # a base that shares its Meta
         if self._hash is None:
             raise DeclarationError(
                 f'{self.model.__name__} has no hash key; declare pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
             )
-        for relation in self.relations:
+        for relation in self.declared:
             relation.compile()
         self._check_bases()
         self._check_neighbours()
         self.read_attributes = frozenset(name for r in self.relations for name in r.read_attributes)
         windows = [relation.counter.group_commit or 0 for relation in self.relations]
         self.window = min(windows, default=0) / 1000  # seconds; 0: none, or one of its tallies is not for groups
-        for relation in self.relations:
+        for relation in self.declared:
             registered = relation.counter.root().relations
             # A class that is defined again (a notebook, a reload) takes the place of its former self.
             registered[:] = [r for r in registered if _identity(r) != _identity(relation)]
@@ -208,7 +209,7 @@ class Counting:
     @property
     def counts(self) -> bool:
         """Whether its items count, or are counted in."""
-        return bool(self.relations or self.counters)
+        return bool(self.declared or self.counters)
 
     def has_shape_of(self, other: Counting) -> bool:
         """Whether both models' keys are made alike, whatever the variables are called: they speak of the same items."""
@@ -216,12 +217,12 @@ class Counting:
 
     def _check_bases(self) -> None:
         """A base that counts must count its subclass's items as the subclass does: it reads and deletes them too."""
-        ours = {relation.name: _terms(relation) for relation in self.relations}
+        ours = {relation.name: _terms(relation) for relation in self.declared}
         for base in self.model.__mro__[1:]:
             counting = vars(base).get("_counting")
             if counting is None or counting.table is None or counting.table != self.table:
                 continue
-            theirs = {relation.name: _terms(relation) for relation in counting.relations}
+            theirs = {relation.name: _terms(relation) for relation in counting.declared}
             if ours != theirs and counting._hash is not None and counting.keys == self.keys:
                 raise DeclarationError(
                     f"{self.model.__name__} counts otherwise than {base.__name__}, whose keys it has: an item of the "
@@ -253,7 +254,7 @@ class Counting:
                         f"another attr_name"
                     )
         kinds = [b for b in self.model.__mro__[1:] if isinstance(b, MetaModel) and getattr(b, "_discriminator", None)]
-        if kinds and (added := [r for r in self.relations if not hasattr(kinds[-1], r.name)]):
+        if kinds and (added := [r for r in self.declared if not hasattr(kinds[-1], r.name)]):
             raise DeclarationError(
                 f"{added[0].label}: {model} is one of several kinds of {kinds[-1].__name__}, whose items have the same "
                 f"keys; declare the CountedIn on {kinds[-1].__name__}, with when= for the kinds that count"
@@ -359,8 +360,13 @@ class Counting:
         return tuple(counter.tally for counter in self.counters.values())
 
     def has_children(self, tally: Tally) -> bool:
-        """Whether children are counted in it; a plain counter keeps nothing from being deleted."""
-        return any(counter.tally is tally and counter.is_counted for counter in self.counters.values())
+        """Whether children hold on to it; a plain counter, or one that trails a stream, keeps nothing from going."""
+        counters = self.counters.values()
+        return any(c.tally is tally and c.is_counted and not c.is_streamed for c in counters)
+
+    def is_streamed(self, tally: Tally) -> bool:
+        """Whether it is kept from a stream."""
+        return any(counter.tally is tally and counter.is_streamed for counter in self.counters.values())
 
     def contribution(self, item: Any) -> Contribution:
         """What an instance of this model counts for, in all its relations."""
@@ -507,7 +513,8 @@ def _shape(part: KeyPart) -> tuple[Any, ...]:
 
 def _terms(relation: CountedIn) -> tuple[Any, ...]:
     counter = relation.counter.attr_name, relation.counter.owner._counting.table
-    return (*counter, relation.when, relation.amount, relation.reads, relation.index, relation.variables)
+    how = relation.when, relation.amount, relation.reads, relation.index, relation.by
+    return (*counter, *how, relation.variables)
 
 
 def _identity(relation: CountedIn) -> tuple[str, str, str]:

@@ -97,6 +97,17 @@ class DeclarationError(PynacountError, TypeError):
     """A model is declared in a way that cannot be counted; the message says what to write instead."""
 
 
+class StreamRecordError(PynacountError, ValueError):
+    """A record of a stream that cannot be counted: unreadable, of another table, or without the image it takes.
+
+    ``sequence`` is its sequence number, empty where it has none. What comes before it in its batch was counted.
+    """
+
+    def __init__(self, msg: str | None = None, sequence: str = "", cause: Exception | None = None) -> None:
+        super().__init__(msg, cause)
+        self.sequence = sequence
+
+
 class StateError(PynacountError, ValueError):
     """A state file that belongs to another pass over a table, or is none; a saved audit that cannot be read."""
 

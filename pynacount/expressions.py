@@ -191,7 +191,25 @@ class Given:
         return text if isinstance(self.condition, (And, Or, Not)) else f"({text})"
 
 
-Guard: TypeAlias = Exists | Absent | Same | Bound | Lapsed | Given
+@dataclass(frozen=True, slots=True, eq=False)
+class Behind:
+    """The attribute is absent, or a string that comes before ``mark``."""
+
+    name: str
+    mark: str
+
+    def text(self, names: Names) -> str:
+        """The condition's text."""
+        name = names.name(self.name)
+        return f"(attribute_not_exists({name}) OR {name} < {names.value({'S': self.mark}, 'first')})"
+
+    def holds(self, item: Item | None) -> bool:
+        """Whether the guard is met by the item that a refusal returned."""
+        found = (item or {}).get(self.name)
+        return found is None or ("S" in found and bool(found["S"] < self.mark))
+
+
+Guard: TypeAlias = Exists | Absent | Same | Bound | Lapsed | Behind | Given
 
 ZERO = {"N": "0"}
 
@@ -243,6 +261,15 @@ class Increase:
     amount: Amount
 
 
+@dataclass(frozen=True, slots=True)
+class SetSum:
+    """``SET name = source + amount``: on what the attribute ``source`` is before the update."""
+
+    name: str
+    source: str
+    amount: Amount
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenAction:
     """An update action that the application gave."""
@@ -250,7 +277,7 @@ class GivenAction:
     action: pynamodb_update.Action
 
 
-Action: TypeAlias = Set | Copy | Remove | Add | Increase | Raise | GivenAction
+Action: TypeAlias = Set | SetSum | Copy | Remove | Add | Increase | Raise | GivenAction
 
 _WISHES: dict[Any, str] = {1: "one", -1: "minusOne", 0: "zero"}
 _CLAUSES = {
@@ -281,6 +308,9 @@ def update_text(actions: Iterable[Action], names: Names) -> str:
                 known, one = names.name(name), names.value({"N": "1"}, "one")
                 begun = f"if_not_exists({known}, {names.value({'N': str(first)})})"
                 clauses.setdefault("SET", []).append(f"{known} = {begun} + {one}")
+            case SetSum(name, source, number):
+                value = names.value({"N": str(number)}, _WISHES.get(number))
+                clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.name(source)} + {value}")
             case Copy(name, source):
                 clauses.setdefault("SET", []).append(f"{names.name(name)} = {names.name(source)}")
             case Increase(name, number):

@@ -262,6 +262,11 @@ class CounterField(Attribute[int]):
         return self.in_a_set or bool(self.counted_relations)
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether it is kept from the stream of its children's table, and not by the transactions that write them."""
+        return any(relation.by == "stream" for relation in self.counted_relations)
+
+    @property
     def own_names(self) -> tuple[str, ...]:
         """The attributes on the parent, beside the tally, that are the library's to write."""
         marks = tuple(self.attr_name + mark for mark in MARKS)
@@ -524,10 +529,18 @@ class CounterField(Attribute[int]):
         :class:`DeclarationError` for a plain counter.
         """
         self.refuse_plain(f"{self.label}.seed()")
+        self._refuse_streamed("seed")
         found: Any = self.owner._counting.driver(f"{self.label}.seed", renew=True).run(
             seed(self.tally, self.owner._counting.key_of(ref))
         )
         return found  # type: ignore[no-any-return]
+
+    def _refuse_streamed(self, verb: str) -> None:
+        if self.is_streamed:
+            raise DeclarationError(
+                f"{self.label}.{verb}(): it is kept from a stream, and a count alone does not say which records are in "
+                f"it; call pynacount.streams.seed(), or pynacount migrate {self.tally.target}"
+            )
 
     def refuse_plain(self, about: str) -> None:
         """Raise :class:`DeclarationError` where no children are known that could be counted."""
@@ -560,7 +573,9 @@ class CounterField(Attribute[int]):
         if to == 1:
             return
         why = (
-            "has a minimum or a maximum, and no write knows the sum of all shards"
+            "is kept from a stream, whose consumer writes once for each batch"
+            if self.is_streamed
+            else "has a minimum or a maximum, and no write knows the sum of all shards"
             if self.bounds != NO_BOUNDS
             else "has a revision, which is on the parent"
             if self.revision is not None
@@ -583,6 +598,7 @@ class CounterField(Attribute[int]):
         :class:`CounterContention` where children came and went throughout each of several counts by revision.
         """
         self.refuse_plain(f"{self.label}.repair()")
+        self._refuse_streamed("repair")
         check_repairable(self.tally, fence=self.revision is None or fence)
         key = self.owner._counting.key_of(ref)
         by_revision = self.revision is not None and not fence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, get_args, overload
 
 from pynamodb.attributes import Attribute, BooleanAttribute, TTLAttribute
 from pynamodb.constants import NUMBER
@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 
 from pynacount.amounts import Amount, amount, plus
 from pynacount.bulk import Added, Bulk, Discarded, Values, Verb, of_a_parent_named
-from pynacount.contributions import NOTHING, Contribution, Source
+from pynacount.contributions import NOTHING, By, Contribution, Source
 from pynacount.errors import (
     AlreadyCounted,
     CounterTypeError,
@@ -50,6 +50,8 @@ class CountedIn:
     :param reads: the attributes that a callable reads, by their Python names.
     :param index: the name of an index of the child's table, keyed by the attribute that names the parent; for
         children that lie in partitions of their own.
+    :param by: ``"transaction"``: the child and the number are written together. ``"stream"``: the child is written
+        alone, and :class:`pynacount.streams.StreamTally` keeps the number from the stream of the child's table.
     :param variables: the parent's key variables whose names differ: ``user_id="author_id"`` takes the parent's
         ``user_id`` from the child's ``author_id``.
     """
@@ -61,8 +63,11 @@ class CountedIn:
         amount: float | Decimal | str | Callable[[Any], float | Decimal | None] = 1,
         reads: tuple[str, ...] | list[str] = (),
         index: str | None = None,
+        by: By = "transaction",
         **variables: str,
     ) -> None:
+        if by not in get_args(By):
+            raise DeclarationError(f"CountedIn(by={by!r}) is not known; write one of {', '.join(get_args(By))}")
         if not isinstance(counter, CounterField):
             raise DeclarationError(
                 f"CountedIn({counter!r}) must be given a counter of the parent, as in CountedIn(Post.like_tally)"
@@ -72,6 +77,7 @@ class CountedIn:
         self.amount = amount
         self.reads = tuple(reads)
         self.index = index
+        self.by: By = by
         self.variables = variables
         self.owner: Any = None
         self.name = ""
@@ -148,6 +154,7 @@ class CountedIn:
         if discriminator:  # it says which items are this model's, and never changes
             self.read_attributes += (attributes[discriminator].attr_name,)
         self._check_place()
+        self._check_keeping()
         self._check_expiry()
         if self.counter.shards > 1 and self.counter.missing == "zero":
             raise DeclarationError(
@@ -241,7 +248,37 @@ class CountedIn:
                 )
             self._check_projection(index)
 
+    def _check_keeping(self) -> None:
+        """A number is kept in one way, and a stream's consumer neither closes parents nor holds up writers."""
+        counter = self.counter
+        for other in counter.counted_relations:
+            if other.by != self.by and (other.owner.__qualname__, other.name) != (self.owner.__qualname__, self.name):
+                raise DeclarationError(
+                    f"{self.label} counts in {counter.label} by {self.by}, and {other.label} by {other.by}: each would "
+                    f"count what the other does not know of. Keep one counter in one way, or declare two counters"
+                )
+        if self.by != "stream":
+            return
+        if counter.on_delete == "cascade":
+            raise DeclarationError(
+                f'{self.label} counts by stream, and {counter.label} is declared on_delete="cascade", which needs '
+                f"children that come and go by transaction; leave on_delete out"
+            )
+        if counter.shards > 1:
+            raise DeclarationError(
+                f"{self.label} counts by stream, and {counter.label} is declared in shards: a stream's consumer writes "
+                f"once for each batch, so there is nothing to spread; leave shards out"
+            )
+        if counter.missing == "defer" or counter.revision is not None:
+            what = 'missing="defer"' if counter.missing == "defer" else "revision=..."
+            raise DeclarationError(
+                f"{self.label} counts by stream, and {counter.label} is declared {what}, which speaks of writers that "
+                f"count by transaction; leave it out"
+            )
+
     def _check_expiry(self) -> None:
+        if self.by == "stream":
+            return
         parent = self.counter.owner
         ttl = next((name for name, a in parent.get_attributes().items() if isinstance(a, TTLAttribute)), None)
         if ttl is not None and self.counter.on_delete != "leave":
@@ -620,7 +657,7 @@ class BoundSet(Generic[C]):
     def contains(self, **values: Any) -> bool:
         """Whether the child is there, by one consistent ``GetItem``."""
         self._only_key(values)
-        child = self._child(values)
+        child = self._child(values, reads=True)
         return bool(child._counting.contains(child, self._of()))
 
     def add_many(self, children: Iterable[Values]) -> Added:
@@ -707,8 +744,14 @@ class BoundSet(Generic[C]):
                 f"give {', '.join(self._own_variables())}"
             )
 
-    def _child(self, values: dict[str, Any]) -> Any:
+    def _child(self, values: dict[str, Any], reads: bool = False) -> Any:
         relation = self._set.relation
+        if relation.by == "stream" and not reads:
+            name = relation.owner.__name__
+            raise DeclarationError(
+                f"{self._set.label}: {relation.label} counts by stream, so a child is written alone and its answer "
+                f"does not say whether it was there: {name}(...).save() and .delete()"
+            )
         theirs = self._parent.key_variables()
         for name, ours in relation.from_child.items():
             if values.setdefault(ours, theirs[name]) != theirs[name]:

@@ -239,8 +239,8 @@ def _counted(model: type[CountedModel]) -> tuple[CounterField, ...]:
     if counters:
         return counters
     counting = model._counting
-    if counting.relations:
-        parents = dict.fromkeys(relation.counter.owner for relation in counting.relations)
+    if counting.declared:
+        parents = dict.fromkeys(relation.counter.owner for relation in counting.declared)
         shown = _listed(f"{parent.__module__}:{parent.__name__}" for parent in parents)
         raise TargetError(f"{model.__name__} is a child, and has no counter of its own; name its parent, {shown}")
     plain = _listed(counting.counters)

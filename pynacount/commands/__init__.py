@@ -12,6 +12,7 @@ from pynacount.commands.inspect import inspect
 from pynacount.commands.migrate import migrate_command
 from pynacount.commands.repair import repair_command
 from pynacount.commands.reshard import reshard_command
+from pynacount.commands.stream import stream_command
 from pynacount.commands.trouble import Group
 
 
@@ -32,3 +33,4 @@ group.add_command(inspect)
 group.add_command(migrate_command)
 group.add_command(repair_command)
 group.add_command(reshard_command)
+group.add_command(stream_command)

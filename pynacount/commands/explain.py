@@ -26,8 +26,9 @@ _FORMS: dict[str, Callable[[Sequence[Explained]], str]] = {"json": as_json, "bot
 @click.option("--once", metavar="TOKEN", help="Of a plain counter: counted once for this token.")
 def explain(target: str, variables: tuple[str, ...], form: str, only: str | None, by: str, once: str | None) -> None:
     """Show the exact requests by which a child is created and deleted, or many
-    children at once, and by which a plain counter is incremented and
-    decremented; with --only page, the one that reads a page of a feed.
+    children at once, by which a plain counter is incremented and decremented,
+    and by which a batch of a stream moves a counter that is kept from it; with
+    --only page, the one that reads a page of a feed.
 
     TARGET is module:Model or module:Model.counter, of the parent. NAME=VALUE
     are the variables of its key and of the child's, and attributes that the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 import click
 
+from pynacount import streams
 from pynacount.commands.eta import duration, expected_items, left, slowed
 from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
@@ -41,6 +43,7 @@ SEED_TAKES = 0.02
 @click.option("--rcu-per-second", type=Rate(), help="Most read units a second.")
 @click.option("--wcu-per-second", type=Rate(), help="Most write units a second.")
 @click.option("--limit", type=click.IntRange(1), help="Most parents to seed.")
+@click.option("--anew", is_flag=True, help="Those kept from a stream: count also those that have a tally.")
 @click.option("--dry-run", is_flag=True, help="Read and count, and write nothing.")
 @click.option("--read-price", type=float, default=READ_PRICE, show_default=True, help="Dollars a million read units.")
 @click.option(
@@ -58,6 +61,7 @@ def migrate_command(
     rcu_per_second: float | None,
     wcu_per_second: float | None,
     limit: int | None,
+    anew: bool,
     dry_run: bool,
     read_price: float,
     write_price: float,
@@ -76,6 +80,9 @@ def migrate_command(
     can be run again at any time, and by several at once. Stopped by Ctrl-C, or
     killed, it goes on where it was if it has a --state.
 
+    A counter that is kept from a stream is counted between two fences that
+    are written into its children's partition.
+
     Exit status: 0 all parents have their tallies; 1 some could not be seeded;
     2 the command could not be run as it was called.
     """
@@ -91,8 +98,11 @@ def migrate_command(
         wcu_per_second=wcu_per_second,
         expected=None if state and Path(state).exists() else expected_items(counters, part),
     )
-    outcomes = migrate(
-        counters,
+    streamed = [counter for counter in counters if counter.is_streamed]
+    if anew and len(streamed) < len(counters):
+        raise click.UsageError("--anew is for counters that are kept from a stream; for others: pynacount repair")
+    written = migrate(
+        [counter for counter in counters if not counter.is_streamed],
         by=by,
         workers=workers,
         segments=total,
@@ -104,6 +114,7 @@ def migrate_command(
         tracking=report.tracking,
         dry_run=dry_run,
     )
+    outcomes = _one_after_another(written, streams.migrate(streamed, anew=anew, limit=limit, dry_run=dry_run))
     try:
         with closing(outcomes), Progress(report.line, as_json=as_json) as progress:
             for seeded in outcomes:
@@ -122,6 +133,12 @@ def migrate_command(
         for line in report.lines():
             click.echo(line)
     sys.exit(FAILED if report.statuses["failed"] else 0)
+
+
+def _one_after_another(*several: Generator[Seeded, None, None]) -> Generator[Seeded, None, None]:
+    for one in several:
+        with closing(one):
+            yield from one
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ def as_json(explained: Sequence[Explained]) -> str:
                 "wcu": one.plan.cost().wcu,
                 "rcu": one.plan.cost().rcu,
                 **({} if one.shared is None else {"wcu_in_a_group": one.wcu_in_group(FULL_GROUP)}),
+                **({"note": one.note} if one.note else {}),
                 "request": one.plan.request(),
             }
             for one in explained
@@ -71,7 +72,8 @@ def _title(one: Explained) -> str:
     if one.shared is not None:
         price = f"{price}; in a group of {FULL_GROUP} (group_commit), {one.wcu_in_group(FULL_GROUP):g} each"
     article = "" if "." in one.model or "many" in one.verb else "a "  # a counter, Stats.plays; or a child's model
-    return f"{one.verb} of {article}{one.model}, {price}"
+    title = f"{one.verb} of {article}{one.model}, {price}"
+    return f"{title} for each batch, {one.note}" if one.note else title
 
 
 def _command(one: Explained) -> str:

@@ -19,9 +19,10 @@ from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put, build
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.sizes import Cost
+from pynacount.streams.pricing import plan_of_record
 from pynacount.targets import variable_of
 
-Verb: TypeAlias = Literal["create", "delete", "add_many", "discard_many", "page", "increment", "decrement"]
+Verb: TypeAlias = Literal["create", "delete", "add_many", "discard_many", "page", "increment", "decrement", "stream"]
 
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -52,7 +53,8 @@ class Explained:
     ``model`` is the child's, ``Like``, or ``Stats.plays``, or the set, ``Post.likes``.
 
     ``region`` and ``host`` are those of the model's ``Meta``, None where it has none. ``shared`` are the write units of
-    what a group of calls needs but once, None where the write is not for groups.
+    what a group of calls needs but once, None where the write is not for groups. ``note`` says of a counter kept from a
+    stream how, and why so.
     """
 
     model: str
@@ -61,6 +63,7 @@ class Explained:
     region: str | None
     host: str | None
     shared: float | None = None
+    note: str = ""
 
     def wcu_in_group(self, calls: int) -> float | None:
         """The write units of one call of a group of so many; None where it is not for groups."""
@@ -117,6 +120,10 @@ def explain(
     for counter in counters:
         if not counter.is_counted:
             yield from _of_plain(counter, ref, by, once)
+        elif counter.is_streamed:
+            write = plan_of_record(counter, parent._counting.key_of(ref))
+            note = f"by {write.kept.way}, as {write.kept.why}"
+            yield Explained(counter.label, "stream", write.plan, *_place(counter.owner), note=note)
 
 
 def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Iterator[Explained | Unexplained]:

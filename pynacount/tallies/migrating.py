@@ -137,6 +137,8 @@ def _scan(
 
 
 def _check(counter: CounterField) -> None:
+    if counter.is_streamed:
+        raise DeclarationError(f"{counter.label} is kept from a stream; call pynacount.streams.migrate()")
     if counter.missing == "zero":
         raise DeclarationError(
             f'{counter.label} is declared missing="zero": it is taken to hold no uncounted children, so nothing is '

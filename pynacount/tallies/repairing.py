@@ -124,6 +124,11 @@ def _places(counters: Iterable[CounterField]) -> dict[_Place, CounterField]:
     given = list(counters)
     mendable = [counter for counter in given if not is_elsewhere(counter)]
     for counter in given:
+        if counter.is_streamed:
+            raise DeclarationError(
+                f"{counter.label} is kept from a stream, and a fence on the parent would not hold its records up; "
+                f"count it anew: pynacount migrate {counter.tally.target} --anew"
+            )
         if any(counter is one for one in mendable) or not mendable:  # beside others, its rows are left
             check_repairable(counter.tally, fence=counter.revision is None)
             check_query(counter)

@@ -49,6 +49,8 @@ class Save(ModelIntent):
             return self._update({**dropped, **kept}, ())
         item = dict(self.item) if self.counting.counters else self.item
         for tally in self.counting.tallies:
+            if self.counting.is_streamed(tally):
+                continue  # born without: what its consumer has not read yet may speak of an earlier item of that key
             if uncounted_block.get() is not None or tally.on_delete == "leave" or tally.missing == "defer":
                 # Children may be there already, or come uncounted: born unseeded, and counted when first needed.
                 item[tally.pending_name] = {"N": str(self.birth_mark)}

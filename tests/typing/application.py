@@ -25,6 +25,7 @@ from pynacount import (
     KeyAttribute,
     errors,
     models,
+    streams,
     testing,
     transaction,
     uncounted,
@@ -38,9 +39,20 @@ from pynacount.pool import Incremented
 from pynacount.protocols.repairing import Repair
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
+from pynacount.streams import (
+    BatchReport,
+    Delivered,
+    Drift,
+    GivenUp,
+    Poisoned,
+    StreamTally,
+    Uncounted,
+    run,
+    seed,
+)
 from pynacount.tallies import Audited, Repaired, Seeded, Tracking, audit, migrate, read_audit, repair
 from pynacount.transactions import Transaction
-from pynacount.writing.blocks import Uncounted
+from pynacount.writing.blocks import Uncounted as UncountedBlock
 
 
 class Post(CountedModel):
@@ -289,6 +301,70 @@ def repairs_of_a_table() -> None:
     assert_type(track.retries, dict[str, int])
 
 
+class UserTotals(CountedModel):
+    class Meta:
+        table_name = "TypedTotals"
+
+    user_id: str
+
+    pk = KeyAttribute("USER#{user_id}", hash_key=True, attr_name="PK")
+    uploads = CounterField(missing="zero")
+    bytes_ = CounterField(attr_name="bytes", missing="zero")
+
+
+class Upload(CountedModel):
+    class Meta:
+        table_name = "TypedUploads"
+
+    user_id: str
+    upload_id: str
+
+    pk = KeyAttribute("USER#{user_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("UPLOAD#{upload_id}", range_key=True, attr_name="SK")
+    size = NumberAttribute(default=1)
+    counted = CountedIn(UserTotals.uploads, by="stream")
+
+
+def counted_from_a_stream() -> None:
+    def told(what: Drift | Poisoned | Uncounted) -> None: ...
+
+    tally = StreamTally(
+        UserTotals.uploads, creates=True, on_drift=told, on_poisoned=told, on_uncounted=told, report_failures=True
+    )
+    assert_type(tally.lambda_handler({"Records": []}, None), dict[str, Any])
+    report = tally.handle({"Records": [{}]}, seconds=1.5)
+    assert_type(report, BatchReport)
+    assert_type(report.records, int)
+    assert_type(report.lowest_failed, str)
+    assert_type(report.poisoned[0].sequence, str)
+    assert_type(report.poisoned[0].error, errors.StreamRecordError)
+    assert_type(report.answer(), dict[str, list[dict[str, str]]])
+    StreamTally(Upload, Upload.counted, once_by="markers", skip_cancelled=True)
+    StreamTally(
+        UserTotals.bytes_,
+        table="TypedUploads",
+        key=lambda item: {"user_id": item["userId"]},
+        amount=lambda item: Decimal(item["size"]),
+        once_by="watermark",
+    )
+
+
+def streams_of_a_table() -> None:
+    """Not run: it needs an engine that has streams."""
+    delivered = run(StreamTally(UserTotals.uploads), idle=0, batch_size=10, max_attempts=3, bisect=True)
+    assert_type(delivered, Delivered)
+    assert_type(delivered.batches, int)
+
+    def passed_over(lost: GivenUp) -> None:
+        assert_type(lost.error, Exception | None)
+
+    run(StreamTally(UserTotals.uploads), start="LATEST", stop=lambda: True, on_discarded=passed_over)
+    ref = UserTotals.ref(user_id="u")
+    assert_type(seed(UserTotals.uploads, ref, anew=True), dict[UserTotals, int | None])
+    for seeded in streams.migrate([UserTotals.uploads], dry_run=True):
+        assert_type(seeded, Seeded)
+
+
 def relations() -> None:
     """On an instance too a relation is the declaration: it reads no parent."""
     assert_type(Like.post, CountedIn)
@@ -465,7 +541,7 @@ def several_writes() -> None:
 def uncounted_writes() -> None:
     BlogPost(post_id="a").save()
     with uncounted() as block:
-        assert_type(block, Uncounted)
+        assert_type(block, UncountedBlock)
         BlogLike(post_id="a", user_id="u").save()
         BlogLike(post_id="b", user_id="u").save()
     assert_type(block.unseeded, set[ItemKey])
@@ -558,6 +634,7 @@ PROGRAMS = (
     seeds_of_a_table,
     audits_of_a_table,
     repairs_of_a_table,
+    counted_from_a_stream,
     relations,
     sets,
     many_at_once,

@@ -1,0 +1,141 @@
+"""Counting each record once by markers, where a counter's records come from several source partitions.
+
+Nothing orders the records of two partitions, so no one number says which of them are counted. But the records of one
+*item* come in their order, whatever shard they are in (AWS: "Change data capture for DynamoDB Streams"). So each pair
+of a counter and a changed item has a marker, an item of its own that says up to which record that item is counted. The
+markers of a batch and the counter are written in one transaction, each marker under the condition that it is before
+that item's first record in the batch.
+
+A marker has to live for as long as a record can come again: the stream keeps records for 24 hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pynacount.amounts import Amount, plus, stored_amount, subtotal
+from pynacount.commit import CONDITION_FAILED
+from pynacount.expressions import Behind, Set
+from pynacount.keys import ItemKey
+from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Plan, Update, Write, build
+from pynacount.steps import Item, Protocol, Reason, Refusal
+from pynacount.streams.moves import Fence, Move, Step
+from pynacount.streams.spots import Outcome, Spot, State, total_of
+
+MARKER_HOURS = 48
+"""How long a marker lives: the 24 hours of the stream (AWS: "Data retention limit for DynamoDB Streams"), and as many
+again for clocks that differ and for a batch that was read at the last moment."""
+
+UPTO = "upto"
+"""The marker's attribute that says up to which record its item is counted."""
+
+ITEMS_A_TRANSACTION = MAX_TRANSACTION_ITEMS - 1
+"""Markers that are written together; the last place is the counter's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """Where the marker of a changed item is, by its ``source``; until when it lives, in epoch seconds."""
+
+    key: Callable[[str], ItemKey]
+    expires_name: str
+    expires: int
+
+
+Sources: TypeAlias = dict[str, list[Move]]
+"""The records by the item that they changed."""
+
+
+def count_by_markers(
+    spot: Spot, steps: Sequence[Step], marking: Marking, *, skip_cancelled: bool = False
+) -> Protocol[Outcome]:
+    """Count a batch's records of one counter, each once."""
+    moves = [step for step in steps if not isinstance(step, Fence)]
+    outcome = Outcome("unchanged")
+    for some in _parts(moves):
+        part = yield from _count(spot, some, marking, skip_cancelled)
+        outcome = Outcome(
+            part.status if outcome.status in ("unchanged", "repeated") else outcome.status,
+            subtotal(outcome.amount, part.amount),
+            outcome.number if part.number is None else part.number,
+            outcome.repeated + part.repeated,
+        )
+    return outcome
+
+
+def _parts(moves: Sequence[Move]) -> Iterator[Sources]:
+    """The records by the item that they changed, as many items as one transaction takes."""
+    by_source: Sources = {}
+    for move in moves:
+        by_source.setdefault(move.source, []).append(move)
+    sources = list(by_source)
+    for start in range(0, len(sources), ITEMS_A_TRANSACTION):
+        yield {source: by_source[source] for source in sources[start : start + ITEMS_A_TRANSACTION]}
+
+
+def _count(spot: Spot, some: Sources, marking: Marking, skip_cancelled: bool) -> Protocol[Outcome]:
+    state: State = "counted"
+    repeated = 0
+    past: Amount | None = None
+    while True:
+        number = total_of(_moves(some))
+        if skip_cancelled and not number:
+            return Outcome("unchanged", repeated=repeated)
+        answer = yield counting(spot, state, some, marking, bounded=past is None).send()
+        if not isinstance(answer, Refusal):
+            return Outcome("counted" if state == "counted" else "unseeded", number, past, repeated)
+        *marked, counter = _reasons(spot, answer, len(some) + 1)
+        for source, reason in zip(list(some), marked, strict=True):
+            if reason is None:
+                continue
+            upto = (reason.item or {}).get(UPTO, {}).get("S", "")
+            new = [move for move in some[source] if move.mark > upto]
+            repeated += len(some[source]) - len(new)
+            some = {name: new if name == source else kept for name, kept in some.items() if new or name != source}
+        if not some:
+            return Outcome("repeated", repeated=repeated)
+        past = None
+        if counter is not None:
+            if counter.item is None and not spot.creates and (spot.tally.missing == "zero" or state == "summed"):
+                return Outcome("missing", number)
+            was, state = state, spot.state(counter.item)
+            if state == was == "counted":  # then it is a bound that refuses, and past it the number goes
+                past = plus(_stored(spot, counter.item), total_of(_moves(some)))
+
+
+def _reasons(spot: Spot, refusal: Refusal, writes: int) -> tuple[Reason | None, ...]:
+    """One for each write. Raises where it was refused for another reason than a condition."""
+    strange = [r.message or r.code for r in refusal.reasons if r is not None and r.code != CONDITION_FAILED]
+    if len(refusal.reasons) != writes or strange:
+        raise spot.failed(refusal, "; ".join(strange))
+    return refusal.reasons
+
+
+def _moves(some: Sources) -> list[Move]:
+    return [move for of_one in some.values() for move in of_one]
+
+
+def _stored(spot: Spot, item: Item | None) -> Amount:
+    return stored_amount((item or {}).get(spot.tally.attr_name, {}).get("N", "0"))
+
+
+def counting(spot: Spot, state: State, some: Sources, marking: Marking, bounded: bool = True) -> Plan:
+    """The transaction: a marker for each changed item, and the counter.
+
+    ``bounded``: whether it is refused where the number would go past a bound, so that it can be told.
+    """
+    number = total_of(_moves(some))
+    writes: list[Write] = []
+    for source, of_one in some.items():
+        actions = (Set(UPTO, {"S": of_one[-1].mark}), Set(marking.expires_name, {"N": str(marking.expires)}))
+        writes.append(Update(marking.key(source), actions, (Claim((Behind(UPTO, of_one[0].mark),), spot),)))
+    guards = spot.guards(state)
+    if bounded and state == "counted":
+        from_zero = spot.tally.missing == "zero"
+        guards = (*guards, *spot.bounds.guards(spot.tally.attr_name, number, from_zero=from_zero))
+    claims = (Claim(guards, spot),)
+    adds = spot.add(state, number)
+    writes.append(Update(spot.key, adds, claims) if adds else Check(spot.key, claims))
+    return build(writes, needs_token=True)
