@@ -472,7 +472,7 @@ class TestCountedIn:
 
     def test_a_ttl_attribute_on_a_parent_is_fine(self) -> None:
         assert declare(
-            CountedModel, "Short", pk=KeyAttribute("S#{s}", hash_key=True), n=CounterField(), e=TTLAttribute()
+            CountedModel, "Short", pk=KeyAttribute("SHORT#{s}", hash_key=True), n=CounterField(), e=TTLAttribute()
         )
 
 
