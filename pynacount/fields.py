@@ -13,6 +13,7 @@ from pynamodb.constants import NUMBER
 from pynamodb.exceptions import PynamoDBException
 from typing_extensions import Self
 
+from pynacount import idempotency
 from pynacount.amounts import Amount, amount, negative, stored_amount
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
@@ -408,6 +409,11 @@ class CounterField(Attribute[int]):
 
     def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
+        request = idempotency.current.get() if once is None else None
+        if request is not None:
+            number = self._move(of, move, request.token((self.label, move.item.key)))
+            request.finish((self.label, move.item.key))
+            return number
         if once is None:
             found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
         else:
@@ -422,8 +428,8 @@ class CounterField(Attribute[int]):
                     error,
                 ) from error
         follow(self, of, move, found)
-        number: Any = move.item.number(self.tally, found)
-        return 0 if number is None else number  # None: gone again, where it is read afterwards
+        moved: Any = move.item.number(self.tally, found)
+        return 0 if moved is None else moved  # None: gone again, where it is read afterwards
 
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
