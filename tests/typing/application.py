@@ -30,6 +30,7 @@ from pynacount import (
     uncounted,
 )
 from pynacount.connections import connection_for
+from pynacount.idempotency import idempotency_key, new_id
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.protocols.repairing import Repair
@@ -408,6 +409,13 @@ def several_writes() -> None:
         tx.check(Writer(name="ada"), Writer.sk.does_not_exist())
 
 
+def requests_that_come_again() -> None:
+    Post(post_id="requested").save()
+    with idempotency_key("f81d4fae", scope="7c20"):
+        assert_type(new_id("7c20"), str)
+        assert_type(Post.ref(post_id="requested").likes.add(user_id="7c20"), bool)
+
+
 def uncounted_writes() -> None:
     BlogPost(post_id="a").save()
     with uncounted() as block:
@@ -509,6 +517,7 @@ PROGRAMS = (
     finding,
     plans,
     several_writes,
+    requests_that_come_again,
     uncounted_writes,
     refusals,
     tests_of_its_own,
