@@ -98,10 +98,3 @@ def test_it_takes_less_than_forty_lines(page: str) -> None:
         sum(lines(source) for name, source in found.items() if name.endswith(".py") and name != "try_it.py")
         < MOST_LINES
     )
-
-
-@pytest.mark.parametrize("page", ["flask.md", "django.md"])
-def test_what_is_there_to_try_it_serves_without_threads(page: str) -> None:
-    source = files(page)["try_it.py"]
-    assert "threaded=False" in source or "--nothreading" in source
-    compile(source, "try_it.py", "exec")
