@@ -17,6 +17,11 @@ class Bounds:
     minimum: Amount | None = None
     maximum: Amount | None = None
 
+    @property
+    def limits(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.minimum is not None or self.maximum is not None
+
     def guards(self, name: str, by: Amount, *, from_zero: bool) -> tuple[Guard, ...]:
         """What moving the attribute ``name`` by ``by`` asks of it; ``from_zero``: an absent one counts as 0.
 
@@ -28,6 +33,12 @@ class Bounds:
         if by < 0 and self.minimum is not None:
             return (Bound(name, ">=", plus(self.minimum, negative(by)), from_zero and by >= self.minimum),)
         return ()
+
+    def allow(self, value: Amount, by: Amount) -> bool:
+        """Whether the counter may be moved from ``value`` by ``by``."""
+        if by > 0:
+            return self.maximum is None or plus(value, by) <= self.maximum
+        return by == 0 or self.minimum is None or plus(value, by) >= self.minimum
 
     def refuse(self, label: str, key: ItemKey, value: Amount | None, by: Amount) -> CounterBoundError:
         """The error for a move that would have taken the counter from ``value`` past a bound."""

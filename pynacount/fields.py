@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
@@ -30,6 +31,7 @@ from pynacount.plain import (
     marker_of,
 )
 from pynacount.plan import Plan
+from pynacount.pool import DEFAULT_WORKERS, Incremented, amounts_of, check_workers, run_each
 from pynacount.protocols.comparing import compare_and_set
 from pynacount.protocols.incrementing import Increment, PlainItem, Style, increment, read_moved
 from pynacount.protocols.marking import increment_once, plan_once
@@ -374,6 +376,38 @@ class CounterField(Attribute[int]):
         """As :meth:`increment`, but ``by`` is taken off. The amounts in ``also`` are added, as there."""
         move = increment_of(self, ref, _taken_off(f"{self.label}.decrement", by), style, set, also, "decrement")
         return self._move(ref, move, once)
+
+    def increment_many(
+        self,
+        refs: Iterable[R] | Mapping[R, float | Decimal],
+        by: float | Decimal = 1,
+        *,
+        once: str | None = None,
+        workers: int = DEFAULT_WORKERS,
+    ) -> Incremented[R]:
+        """Increment the plain counters of many items at once: an :meth:`increment` for each, in a few threads.
+
+        DynamoDB has no batch increment, so each is a write of its own, with the whole of ``Meta.counted_deadline``.
+        One that is refused does not keep the others from being counted; see :class:`Incremented`.
+
+        :param refs: refs, or a dict of refs and amounts; no ref twice.
+        :param by: the amount for each, where ``refs`` is no dict.
+        :param once: as for :meth:`increment`; the token counts once for each ref.
+        :param workers: how many requests are under way at once. Threads are started for two refs or more, and have
+            ended when it returns; with ``workers=1`` there are none.
+
+        Raises, before anything is sent, what is wrong with the call: :class:`UncountedWrite` for a counter that
+        children are counted in, :class:`CounterTypeError` for an amount, ``ValueError`` for a ref that comes twice.
+        """
+        about = f"{self.label}.increment_many"
+        check_workers(workers, about)
+        calls: dict[R, Callable[[], int]] = {}
+        for ref, amount_ in amounts_of(refs, by, about).items():
+            move = increment_of(self, ref, amount_, "add", None, None, "increment_many")
+            if once is not None:
+                marker_of(self, ref, once)  # a token that cannot be a key is told now
+            calls[ref] = partial(self._move, ref, move, once)
+        return run_each(calls, workers)
 
     def compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> bool:
         """Set a plain counter to ``new`` if it is ``expected`` (None: if it is absent); whether it was.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -12,6 +12,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.models import BatchWrite, MetaModel, Model
 from typing_extensions import Self
 
+from pynacount.bulk import Verb
 from pynacount.contributions import Contribution
 from pynacount.declaration import Counting
 from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
@@ -24,6 +25,8 @@ from pynacount.steps import Item
 from pynacount.writing.deleting import delete
 from pynacount.writing.discarding import Discard
 from pynacount.writing.editing import Edit
+from pynacount.writing.filling import by_parent, plans_of, settle_all
+from pynacount.writing.many import Member
 from pynacount.writing.performing import perform, plan_of, update
 from pynacount.writing.saving import Save
 
@@ -342,3 +345,25 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         intent = Discard(self, add_version_condition=False, of=of)
         self._counting.driver(f"{type(self).__name__}.delete").run(perform([intent]))
         return intent.moved
+
+    def _member(self, verb: Verb, of: tuple[CountedIn, ItemKey] | None) -> Member:
+        if verb == "add":
+            return Member(Save(self))
+        return Member(Discard(self, add_version_condition=False, of=of))
+
+    @classmethod
+    def _settle_many(
+        cls,
+        about: str,
+        members: Iterable[Member],
+        parent: Callable[[Member], Hashable] | None,
+        told: Callable[[Member], None],
+        *,
+        in_order: bool,
+    ) -> None:
+        calls = members if parent is None else by_parent(members, parent)
+        settle_all(cls._counting.driver(about), calls, told, in_order=in_order)
+
+    @classmethod
+    def _plans_of_many(cls, members: Iterable[Member], parent: Callable[[Member], Hashable] | None) -> list[Plan]:
+        return plans_of(members if parent is None else by_parent(members, parent))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
@@ -13,6 +13,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, Index
 from typing_extensions import TypeVar
 
 from pynacount.amounts import Amount, amount, plus
+from pynacount.bulk import Added, Bulk, Discarded, Values, Verb, of_a_parent_named
 from pynacount.contributions import NOTHING, Contribution, Source
 from pynacount.errors import (
     AlreadyCounted,
@@ -23,8 +24,10 @@ from pynacount.errors import (
     PynacountError,
 )
 from pynacount.expressions import Names
+from pynacount.feed import Page, PageRow, page_of
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
+from pynacount.plan import Plan
 from pynacount.refs import Ref
 from pynacount.schema import KeySchema
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Never, Self
 
 C = TypeVar("C", covariant=True, default=Any)
+R = TypeVar("R")
 
 
 class CountedIn:
@@ -482,6 +486,53 @@ class CountedSet(Generic[C]):
         """How messages speak of this set: ``Post.likes``."""
         return f"{self.owner.__name__}.{self.name}"
 
+    def add_many(self, children: Iterable[Values]) -> Added:
+        """As :meth:`BoundSet.add_many`, over several parents: each dict names its parent too.
+
+        Children of one parent are brought together, as far as they lie within 10,000 elements, and what is left of
+        several parents shares transactions.
+        """
+        return self._bulk().add(children)
+
+    def discard_many(self, children: Iterable[Values]) -> Discarded:
+        """As :meth:`BoundSet.discard_many`, over several parents: each dict names its parent too."""
+        return self._bulk().discard(children)
+
+    def plan_add_many(self, children: Iterable[Values]) -> list[Plan]:
+        """The transactions that ``add_many()`` would send if no child were there yet, as data; nothing is sent."""
+        return self._bulk().plans("add", children)
+
+    def plan_discard_many(self, children: Iterable[Values]) -> list[Plan]:
+        """The transactions that ``discard_many()`` would send if all were there, as data; nothing is sent."""
+        return self._bulk().plans("discard", children)
+
+    def page(
+        self, refs: Iterable[R], viewer: Mapping[str, Any] | None = None, *, consistent_read: bool = False
+    ) -> list[PageRow[R]]:
+        """A page of a feed: for each parent its tally, and whether the viewer's child is there.
+
+        One ``BatchGetItem`` for 50 parents (two keys each, 100 a request), or for 100 without a viewer. The rows come
+        in the order of the refs; a parent that does not exist has a row that says so.
+
+        :param refs: refs or instances of the parent.
+        :param viewer: what the key of a child needs beside its parent's variables: ``dict(user_id="7c20")``.
+        :param consistent_read: at twice the read units, what is committed is seen for certain.
+
+        Raises :class:`KeyTemplateError`, before anything is sent, where the viewer's children cannot be told by their
+        keys; :class:`CounterContention` where a throttled table does not answer within ``Meta.counted_deadline``;
+        :class:`CounterTypeError` for a tally that is stored as something else than a number.
+        """
+        return page_of(self, refs, viewer, consistent_read=consistent_read).read()
+
+    def plan_page(
+        self, refs: Iterable[R], viewer: Mapping[str, Any] | None = None, *, consistent_read: bool = False
+    ) -> Page[R]:
+        """What ``page()`` would send, with ``requests()`` and ``cost()``; nothing is sent."""
+        return page_of(self, refs, viewer, consistent_read=consistent_read)
+
+    def _bulk(self) -> Bulk:
+        return Bulk(self.label, self.relation, of_a_parent_named(self.relation, self.label), several_parents=True)
+
     def find_counter(self) -> CounterField:
         """The counter that the children count in. Raises :class:`DeclarationError` where there is none."""
         counter = self.owner.get_attributes().get(self.tally)
@@ -561,6 +612,41 @@ class BoundSet(Generic[C]):
         self._only_key(values)
         child = self._child(values)
         return bool(child._counting.contains(child, self._of()))
+
+    def add_many(self, children: Iterable[Values]) -> Added:
+        """Add many children, each a dict of what :meth:`add` takes: up to 99 in one transaction, with one update.
+
+        Children that are there already do not sink the others. What is refused for one of them is told of it alone;
+        see :class:`Added`. Each transaction has the whole of ``Meta.counted_deadline``. Of an iterator that never ends
+        only some hundreds of elements are held at once, and those in the result. Calling again with the same elements
+        is safe.
+
+        A collection is checked whole before anything is sent: an element that cannot be a child raises
+        :class:`KeyTemplateError`, ``ValueError`` or ``TypeError``, which says which one it is. Of another iterable such
+        an element is told under ``failed``. Raises PynamoDB's ``TransactWriteError`` for what no retry mends (no
+        rights, no table); what was added before stays.
+        """
+        return self._bulk().add(children)
+
+    def discard_many(self, children: Iterable[Values]) -> Discarded:
+        """Discard many children, each a dict of what :meth:`discard` takes; else as :meth:`add_many`."""
+        return self._bulk().discard(children)
+
+    def plan_add_many(self, children: Iterable[Values]) -> list[Plan]:
+        """The transactions that ``add_many()`` would send if no child were there yet, as data; nothing is sent."""
+        return self._bulk().plans("add", children)
+
+    def plan_discard_many(self, children: Iterable[Values]) -> list[Plan]:
+        """The transactions that ``discard_many()`` would send if all were there, as data; nothing is sent."""
+        return self._bulk().plans("discard", children)
+
+    def _bulk(self) -> Bulk:
+        def child(verb: Verb, values: dict[str, Any]) -> tuple[Any, tuple[CountedIn, ItemKey] | None]:
+            if verb == "discard":
+                self._only_key(values)
+            return self._child(values), None if verb == "add" else self._of()
+
+        return Bulk(self._set.label, self._set.relation, child, several_parents=False, follow=self._follow)
 
     def __bool__(self) -> NoReturn:
         raise TypeError(

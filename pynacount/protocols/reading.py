@@ -26,7 +26,7 @@ def read_tally(tally: Tally, key: ItemKey, consistent_read: bool) -> Protocol[Am
     assert not isinstance(answer, Refusal)
     if not answer.get("Item"):
         raise ParentMissing(missing(tally.label, key))
-    return _shown(tally, key, answer["Item"])
+    return shown(tally, key, answer["Item"])
 
 
 def read_attributes(key: ItemKey, names: Sequence[str], *, consistent_read: bool) -> Protocol[Item | None]:
@@ -55,7 +55,7 @@ def read_tallies(
         assert not isinstance(answer, Refusal)
         for item in answer.get("Responses", {}).get(table, []):
             key = by_wire[_identity({name: item[name] for name in todo[0].names})]
-            found[key] = _shown(tally, key, item)
+            found[key] = shown(tally, key, item)
         unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
         if unprocessed:
             yield Wait(UNPROCESSED_PAUSE)  # the table is throttled
@@ -63,7 +63,13 @@ def read_tallies(
     return found
 
 
-def _shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
+def shown_names(tally: Tally) -> tuple[str, ...]:
+    """The attributes of a parent that :func:`shown` looks at."""
+    return tally.attr_name, tally.was_name
+
+
+def shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
+    """The tally of a parent item as readers are shown it: None while it is not seeded; kept aside during a repair."""
     value = stored(tally, key, item)
     if value is None:
         value = number(item, tally.was_name)
@@ -72,7 +78,7 @@ def _shown(tally: Tally, key: ItemKey, item: Item) -> Amount | None:
 
 def _projection(tally: Tally, key: ItemKey) -> dict[str, object]:
     names = Names()
-    text = ", ".join(names.name(name) for name in (*key.names, tally.attr_name, tally.was_name))
+    text = ", ".join(names.name(name) for name in (*key.names, *shown_names(tally)))
     return {"ProjectionExpression": text, **names.request()}
 
 

@@ -54,7 +54,7 @@ class Discard(ModelIntent):
     def read(self) -> Protocol[None]:
         """Read the item, where what it counts for varies and it was not loaded."""
         if self.reads_first:
-            self._moved_on((yield from read_item(self.key)))
+            self.found((yield from read_item(self.key)))
 
     def write(self) -> Write | None:
         """A guarded Delete; None for a parent that is not there."""
@@ -106,14 +106,15 @@ class Discard(ModelIntent):
                 )
         if isinstance(guard, Exists):
             raise Gone  # another cascade finished it, and it was created anew
-        self._moved_on(item)
+        self.found(item)
         return None
 
     def landed(self, plan: Plan) -> None:
         """The instance is new again: saving it creates it."""
         self.instance._stored_item = None
 
-    def _moved_on(self, item: Item | None) -> None:
+    def found(self, item: Item | None) -> None:
+        """Count from how the item is now. Raises :class:`NotCounted` where it is gone, or is another parent's."""
         if item is None:
             raise NotCounted(f"{self.about} is not there, so there was nothing to delete and nothing to count")
         if self.of is not None and self.of[0].child(item, self.of[1]) is None:

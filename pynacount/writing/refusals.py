@@ -9,7 +9,7 @@ from pynacount.commit import CONDITION_FAILED
 from pynacount.errors import CounterBoundError, CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Bound, Given, Guard
 from pynacount.items import read_item
-from pynacount.plan import Claim, Plan
+from pynacount.plan import Claim, Plan, Write
 from pynacount.protocols.seeding import missing, refuse_closed, stored, wrong_type
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.writing.blocks import uncounted_block
@@ -18,13 +18,15 @@ from pynacount.writing.parents import Known, ParentClaim
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class Failure:
+    """A guard that did not hold (None: not known which), and the item that came back."""
+
     claim: Claim
     guard: Guard | None
     item: Item | None
 
 
-def _failures(plan: Plan, refusal: Refusal) -> list[_Failure]:
+def failures_of(plan: Plan, refusal: Refusal) -> list[Failure]:
     """The guards that did not hold, told by the items that came back with the refusal."""
     failures = []
     # No reasons: the request as a whole was found invalid.
@@ -32,14 +34,14 @@ def _failures(plan: Plan, refusal: Refusal) -> list[_Failure]:
         if reason is None or reason.code != CONDITION_FAILED:
             continue
         broken = [
-            _Failure(claim, guard, reason.item)
+            Failure(claim, guard, reason.item)
             for claim in write.claims
             for guard in claim.guards
             if not isinstance(guard, Given) and not guard.holds(reason.item)
         ]
         if not broken:  # all of ours hold, so it was the application's own condition
             broken = [
-                _Failure(claim, guard, reason.item)
+                Failure(claim, guard, reason.item)
                 for claim in write.claims
                 for guard in claim.guards
                 if isinstance(guard, Given)
@@ -50,7 +52,7 @@ def _failures(plan: Plan, refusal: Refusal) -> list[_Failure]:
 
 def read_refusal(plan: Plan, refusal: Refusal, known: Known, intents: Sequence[Intent]) -> Protocol[NeedsSeed | None]:
     """What a definite refusal means: raises the answer, names a tally to seed, or asks for a new plan (None)."""
-    failures = _failures(plan, refusal)
+    failures = failures_of(plan, refusal)
     if not failures:
         yield from _refuse_invalid(plan, refusal)
         return None
@@ -95,7 +97,7 @@ def _past_bound(by: ParentClaim, name: str, item: Item) -> CounterBoundError:
     return tally.bounds.refuse(tally.label, by.key, stored(tally, by.key, item), by.moved[tally])
 
 
-def _parent_is_missing(failure: _Failure, arriving: bool, known: Known) -> bool:
+def _parent_is_missing(failure: Failure, arriving: bool, known: Known) -> bool:
     """A child cannot come to a parent that is not there; it can leave one, and there is no tally to keep."""
     by = failure.claim.by
     block = uncounted_block.get()
@@ -111,14 +113,24 @@ def _parent_is_missing(failure: _Failure, arriving: bool, known: Known) -> bool:
 def _refuse_invalid(plan: Plan, refusal: Refusal) -> Protocol[None]:
     """No guard failed, so the request itself was refused. A tally of the wrong type is the known cause: look."""
     for write in plan.writes:
-        for claim in write.claims:
-            if not isinstance(claim.by, ParentClaim):
-                continue
-            item = (yield from read_item(write.key)) or {}
-            for tally in claim.by.tallies:
-                value = item.get(tally.attr_name)
-                if value is not None and "N" not in value:
-                    raise CounterTypeError(wrong_type(tally, write.key, value))
+        yield from check_types(write)
+    refuse_unread(plan, refusal)
+
+
+def check_types(write: Write) -> Protocol[None]:
+    """Read a parent that is written. Raises :class:`CounterTypeError` where a tally of it is no number."""
+    for claim in write.claims:
+        if not isinstance(claim.by, ParentClaim):
+            continue
+        item = (yield from read_item(write.key)) or {}
+        for tally in claim.by.tallies:
+            value = item.get(tally.attr_name)
+            if value is not None and "N" not in value:
+                raise CounterTypeError(wrong_type(tally, write.key, value))
+
+
+def refuse_unread(plan: Plan, refusal: Refusal) -> None:
+    """Raise what DynamoDB said, where no guard of ours explains it."""
     said = [f"{reason.code}: {reason.message}" for reason in refusal.reasons if reason is not None]
     if any(reason is not None and reason.code == CONDITION_FAILED for reason in refusal.reasons):
         return  # the item moved on between the refusal and its answer: ask again

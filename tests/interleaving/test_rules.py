@@ -11,12 +11,12 @@ import pytest
 
 from pynacount.steps import Send
 
-from . import elsewhere, repairs, scenarios
+from . import elsewhere, many, repairs, scenarios
 from .explorer import Report, explore
 from .mutations import Guard, all_guards, take_out, without
 from .scenarios import Scenario
 
-SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS, *elsewhere.SCENARIOS)
+SCENARIOS = (*scenarios.SCENARIOS, *repairs.SCENARIOS, *elsewhere.SCENARIOS, *many.SCENARIOS)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
@@ -48,7 +48,7 @@ def test_in_every_order_the_tally_is_the_count_and_every_caller_is_told_the_trut
 def kind_of(guard: Guard) -> tuple[str, str, str]:
     """One guard of the protocol: the same one on every family of models, and wherever it stands in the request."""
     action, text = (
-        re.sub(r"(like|reply|view|use|vote|mark|note)Tally", "tally", part) for part in (guard.action, guard.text)
+        re.sub(r"(like|reply|view|use|vote|mark|note|seat)Tally", "tally", part) for part in (guard.action, guard.text)
     )
     return f"{guard.operation} {guard.kind}", action, text
 

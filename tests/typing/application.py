@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -29,10 +29,13 @@ from pynacount import (
     transaction,
     uncounted,
 )
+from pynacount.bulk import Added, Discarded, Failed
 from pynacount.connections import connection_for
+from pynacount.feed import Page, PageRow
 from pynacount.idempotency import idempotency_key, new_id
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
+from pynacount.pool import Incremented
 from pynacount.protocols.repairing import Repair
 from pynacount.relations import BoundSet
 from pynacount.sizes import Cost
@@ -314,6 +317,55 @@ def sets() -> None:
     post.likes.remove(user_id="u")
 
 
+def many_at_once() -> None:
+    Post(post_id="a").save()
+    post = Post.ref(post_id="a")
+    added = post.likes.add_many([{"user_id": "u", "stars": 3}, {"user_id": "v"}])
+    assert_type(added, Added)
+    assert_type(added.added, int)
+    assert_type(added.already, list[Mapping[str, Any]])
+    assert_type(added.failed, list[Failed])
+    for failed in Post.likes.add_many({"post_id": name, "user_id": "u"} for name in ("a", "gone")).failed:
+        assert_type(failed.values, Mapping[str, Any])
+        assert_type(failed.error, Exception)
+    discarded = post.likes.discard_many([{"user_id": "v"}])
+    assert_type(discarded, Discarded)
+    assert_type(discarded.discarded, int)
+    assert_type(discarded.already, list[Mapping[str, Any]])
+    assert_type(discarded.failed, list[Failed])
+    assert_type(Post.likes.discard_many([{"post_id": "a", "user_id": "u"}]), Discarded)
+    assert_type(post.likes.plan_add_many([{"user_id": "u"}]), list[Plan])
+    assert_type(post.likes.plan_discard_many([{"user_id": "u"}])[0].cost(), Cost)
+    assert_type(Post.likes.plan_add_many([{"post_id": "a", "user_id": "u"}]), list[Plan])
+    assert_type(Post.likes.plan_discard_many([]), list[Plan])
+
+
+def many_increments() -> None:
+    refs = [Stock.ref(item_id="a"), Stock.ref(item_id="b")]
+    done = Stock.left.increment_many(refs, workers=1)
+    assert_type(done, Incremented[Stock])
+    assert_type(done.values, dict[Stock, int])
+    assert_type(done.failed, dict[Stock, PynamoDBException])
+    assert_type(Stock.left.increment_many({refs[0]: 2}, once="run-1").values[refs[0]], int)
+    assert_type(Stock.left.increment_many(iter(refs), by=3, workers=1), Incremented[Stock])
+
+
+def feed_pages() -> None:
+    Post(post_id="a", body="hi").save()
+    rows = Post.likes.page([Post.ref(post_id="a"), Post.get(post_id="a")], viewer={"user_id": "u"})
+    assert_type(rows, list[PageRow[Post]])
+    assert_type(rows[0].ref, Post)
+    assert_type(rows[0].exists, bool)
+    assert_type(rows[0].tally, int | None)
+    assert_type(rows[0].mine, bool | None)
+    assert_type(Post.likes.page([Post.ref(post_id="a")], consistent_read=True)[0].ref.post_id, str)
+    plan = Post.likes.plan_page([Post.ref(post_id="a")], viewer={"user_id": "u"})
+    assert_type(plan, Page[Post])
+    assert_type(plan.requests(), list[dict[str, Any]])
+    assert_type(plan.cost(), Cost)
+    assert_type(plan.read(), list[PageRow[Post]])
+
+
 def sets_by_class() -> None:
     WriterPage(name="ada").save()
     page = WriterPage.ref(name="ada")
@@ -510,6 +562,9 @@ PROGRAMS = (
     repairs_of_a_table,
     relations,
     sets,
+    many_at_once,
+    many_increments,
+    feed_pages,
     sets_by_class,
     ready_made,
     single_writes,

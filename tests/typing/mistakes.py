@@ -117,3 +117,13 @@ def tests_of_its_own() -> None:
         injector.next("conflict")  # type: ignore[arg-type]
     with testing.record_requests(Post) as sent:  # type: ignore[arg-type]
         print(sent["PutItem"])  # type: ignore[call-overload]
+
+
+def many_at_once(post: Post) -> None:
+    post.likes.add_many({"user_id": "u"})  # type: ignore[dict-item]
+    post.likes.add_many(["u"])  # type: ignore[list-item]
+    Post.likes.discard_many(user_id="u")  # type: ignore[call-arg]
+    print(post.likes.discard_many([]).added)  # type: ignore[attr-defined]
+    Post.like_tally.increment_many(["a"])  # type: ignore[type-var]
+    post.likes.page([post])  # type: ignore[attr-defined]
+    Post.likes.page([post], viewer="u")  # type: ignore[arg-type]

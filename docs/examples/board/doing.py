@@ -43,9 +43,9 @@ class Standing:
 
 
 def likes_of(refs: list[Post], user_id: str) -> dict[Post, tuple[int | None, bool]]:
-    """Of each post its likes, and whether the user likes it."""
-    tallies = Post.like_tally.values(refs)
-    return {ref: (tallies.get(ref), ref.likes.contains(user_id=user_id)) for ref in refs}
+    """Of each post its likes, and whether the user likes it; one request for fifty posts."""
+    rows = Post.likes.page(refs, viewer={"user_id": user_id})
+    return {row.ref: (row.tally, bool(row.mine)) for row in rows}
 
 
 def feed(user_id: str) -> list[Line]:
