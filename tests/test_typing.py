@@ -77,7 +77,7 @@ def test_the_package_and_an_application_pass_strict_checking() -> None:
 
 def test_mypy_of_this_project_checks_the_package_and_the_application_strictly() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    assert '\nfiles = ["pynacount", "tests/typing"]\n' in text
+    assert '\nfiles = ["pynacount", "tests/typing", "docs/examples"]\n' in text
     assert "\nstrict = true\n" in text
 
 

@@ -44,7 +44,7 @@ class Standing:
 
 def likes_of(refs: list[Post], user_id: str) -> dict[Post, tuple[int | None, bool]]:
     """Of each post its likes, and whether the user likes it; one request for fifty posts."""
-    rows = Post.likes.page(refs, viewer={"user_id": user_id})
+    rows = Post.likes.page(refs, viewer={"user_id": user_id}, consistent_read=True)
     return {row.ref: (row.tally, bool(row.mine)) for row in rows}
 
 
@@ -53,7 +53,7 @@ def feed(user_id: str) -> list[Line]:
     entries = list(Entry.query("FEED", scan_index_forward=False, limit=MOST_SHOWN))
     refs = [Post.ref(post_id=entry.post_id) for entry in entries]
     likes = likes_of(refs, user_id)
-    comments = Post.comment_tally.values(refs)
+    comments = Post.comment_tally.values(refs, consistent_read=True)
     return [
         Line(entry.post_id, entry.author_id, entry.body, *likes[ref], comments.get(ref))
         for entry, ref in zip(entries, refs, strict=True)

@@ -9,7 +9,7 @@ from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttr
 SEATS = 3
 
 
-class Meta:
+class Settings:
     table_name = "Board"
     region = "eu-central-1"
     counted_deadline = 5
@@ -17,19 +17,25 @@ class Meta:
 
 
 class Post(models.PostMeta):
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     comment_tally = CounterField(attr_name="commentTally")
     likes: CountedSet[Like] = CountedSet("board.models:Like", tally="like_tally")
     comments: CountedSet[Comment] = CountedSet("board.models:Comment", tally="comment_tally")
 
 
 class Like(models.Like):
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     post = CountedIn(Post.like_tally)
 
 
 class Comment(CountedModel):
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     post_id: str
     comment_id: str
     pk = KeyAttribute("POST#{post_id}", hash_key=True, attr_name="PK")
@@ -43,7 +49,9 @@ class Comment(CountedModel):
 class Entry(CountedModel):
     """A line of the feed: written with its post, and read newest first."""
 
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     post_id: str
     pk = KeyAttribute("FEED", hash_key=True, attr_name="PK")
     sk = KeyAttribute("AT#{at}#{post_id}", range_key=True, attr_name="SK")
@@ -52,7 +60,9 @@ class Entry(CountedModel):
 
 
 class Group(CountedModel):
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     group_id: str
     pk = KeyAttribute("GROUP#{group_id}", hash_key=True, attr_name="PK")
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
@@ -62,7 +72,9 @@ class Group(CountedModel):
 
 
 class Member(CountedModel):
-    Meta = Meta
+    class Meta(Settings):
+        pass
+
     group_id: str
     user_id: str
     pk = KeyAttribute("GROUP#{group_id}", hash_key=True, attr_name="PK")
