@@ -31,7 +31,6 @@ class Line:
 class Standing:
     """What the table says of one counter of a post: its tally, its count, and the children themselves."""
 
-    counter: str
     attribute: str
     tally: int | None
     count: int
@@ -118,15 +117,14 @@ def standings(post_id: str) -> tuple[dict[str, Any], list[Standing]]:
     post = Post.get(post_id=post_id, consistent_read=True)
     found = [
         Standing(
-            counter=f"Post.{tally}",
             attribute=attribute,
-            tally=getattr(post, tally),
+            tally=tally,
             count=children.recount(),
             children=[plain(child) for child in children],
         )
         for tally, attribute, children in (
-            ("like_tally", "likeTally", post.likes),
-            ("comment_tally", "commentTally", post.comments),
+            (post.like_tally, "likeTally", post.likes),
+            (post.comment_tally, "commentTally", post.comments),
         )
     ]
     return plain(post), found
