@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{EXAMPLES}", "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{EXAMPLES}:{ROOT / 'tests'}", "PYTHONUNBUFFERED": "1"}
 
 
 @contextmanager
@@ -71,9 +71,13 @@ def tried(board: str, log: Path) -> Iterator[str]:
 
 
 @contextmanager
-def deployed(board: str, log: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def deployed(
+    board: str, log: Path, *options: str, before: Callable[[], None] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Under gunicorn, on the engine that the environment leads to; where it is, and gunicorn's own process."""
     subprocess.run([sys.executable, "-c", PREPARE], cwd=ROOT, env=environment(), check=True, timeout=60)
+    if before is not None:
+        before()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", *options, APPLICATIONS[board]]
