@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.web_load [--seconds 60] [--connections 64] [--kill-every 2] [threads forks preloaded]
 
-On DynamoDB Local, on this machine. Each visitor likes and unlikes posts at random, one request after another, each under
+On DynamoDB Local, on this machine. Each visitor likes and unlikes posts at random, one request after another, each by
 a key of its own, and sends again what got no answer. At the end every tally must be its count, every like that was told
 must be there and no other, and no answer may be anything but 200 and 503. It exits with 1 if that is not so.
 """

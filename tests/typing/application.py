@@ -536,6 +536,11 @@ def tests_of_its_own() -> None:
         assert_type(injector.injected, int)
 
 
+def exactness() -> None:
+    Post(post_id="exact").save()
+    testing.assert_exact(Post)
+
+
 def engines_of_its_own() -> None:
     """They are made, not entered."""
     for name in testing.ENGINES:
@@ -576,5 +581,6 @@ PROGRAMS = (
     uncounted_writes,
     refusals,
     tests_of_its_own,
+    exactness,
     engines_of_its_own,
 )
