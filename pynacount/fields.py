@@ -444,7 +444,7 @@ class CounterField(Attribute[int]):
     def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
         request = idempotency.current.get() if once is None else None
-        if request is not None:
+        if request is not None and all(kind == "S" for kind, _ in move.item.key.values):  # where a marker can be kept
             number = self._move(of, move, request.token((self.label, move.item.key)))
             request.finish((self.label, move.item.key))
             return number

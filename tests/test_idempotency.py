@@ -190,6 +190,20 @@ def test_an_increment_takes_the_key_for_its_token() -> None:
         play("k", 2)
 
 
+def test_an_increment_in_a_table_whose_keys_are_numbers_goes_without(tables: Callable[..., None]) -> None:
+    class Hits(CountedModel):
+        class Meta:
+            table_name = "Hits"
+
+        page = NumberAttribute(hash_key=True)
+        hits = CounterField(attr_name="hits")
+
+    tables(Hits)
+    for hits in (1, 2):
+        with idempotency_key("k"):
+            assert Hits.hits.increment(Hits.ref(7)) == hits
+
+
 def test_two_increments_of_one_request_are_two() -> None:
     def view() -> list[int]:
         with idempotency_key("k"):
