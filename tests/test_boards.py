@@ -95,20 +95,54 @@ class Visitor:
         return int(found[1]), int(found[2])
 
 
-@pytest.fixture
-def visitors(site: str, tmp_path: Path) -> Iterator[Any]:
-    """Makes visitors."""
+class Browsers:
+    """Browsers that are used again, as strangers: starting one takes a second or two."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack, self._folder = stack, folder
+        self._idle: dict[bool, list[webdriver.Chrome]] = {True: [], False: []}
+        self._made = 0
+
+    def take(self, *, scripts: bool) -> webdriver.Chrome:
+        if self._idle[scripts]:
+            return self._idle[scripts].pop()
+        self._made += 1
+        return self._stack.enter_context(chromium(self._folder / f"profile{self._made}", scripts=scripts))
+
+    def give_back(self, browser: webdriver.Chrome, *, scripts: bool) -> None:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        for handle in browser.window_handles[1:]:
+            browser.switch_to.window(handle)
+            browser.close()
+        browser.switch_to.window(browser.window_handles[0])
+        browser.get("about:blank")
+        self._idle[scripts].append(browser)
+
+
+@pytest.fixture(scope="module")
+def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
     with ExitStack() as stack:
+        yield Browsers(stack, tmp_path_factory.mktemp("browsers"))
 
-        def visitor(*, scripts: bool = True) -> Visitor:
-            profile = tmp_path / f"profile{len(made)}"
-            made.append(Visitor(stack.enter_context(chromium(profile, scripts=scripts)), site))
-            return made[-1]
 
-        made: list[Visitor] = []
-        yield visitor
-        for one in made:
-            assert [e for e in errors(one.browser) if not re.search(r"status of 40[49]", e["message"])] == []
+@pytest.fixture
+def visitors(site: str, browsers: Browsers) -> Iterator[Any]:
+    """Makes visitors, each a stranger to the site."""
+    made: list[tuple[Visitor, bool]] = []
+
+    def visitor(*, scripts: bool = True) -> Visitor:
+        one = Visitor(browsers.take(scripts=scripts), site)
+        made.append((one, scripts))
+        return one
+
+    yield visitor
+    complaints = [entry for one, _ in made for entry in errors(one.browser)]
+    for one, scripts in made:
+        browsers.give_back(one.browser, scripts=scripts)
+    # A refusal is one, to a browser: a full group, a post that is not there.
+    assert [entry for entry in complaints if not re.search(r"status of 40[49]", entry["message"])] == []
 
 
 @pytest.fixture
