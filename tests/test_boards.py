@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -20,6 +22,10 @@ from serving import deployed, tried
 
 BOARDS = ["flask", "django"]
 SEATS = 3
+SETTLES = 0.5
+"""Seconds after which a page takes clicks on its like buttons, and a little more."""
+DOUBLE_CLICK = 0.04
+"""Seconds between two clicks of one."""
 
 
 @pytest.fixture(scope="module", params=BOARDS)
@@ -66,9 +72,20 @@ class Visitor:
     def button(self, post: str) -> Any:
         return self.find(f"form[action='/posts/{post}/like'] button")
 
+    def click(self, post: str) -> None:
+        """As soon as the page takes it."""
+
+        def taken() -> bool:
+            with suppress(ElementClickInterceptedException):
+                self.button(post).click()
+                return True
+            return False
+
+        self.wait(taken)
+
     def press(self, post: str) -> None:
         before = self.shown(post)
-        self.button(post).click()
+        self.click(post)
         self.wait(lambda: self.settled(post) and self.shown(post) != before)
 
     def settled(self, post: str) -> bool:
@@ -178,11 +195,13 @@ def test_a_double_click_is_one_like(visitors: Any, scripts: bool) -> None:
 
 
 def double_click(visitor: Visitor, button: Any) -> None:
-    """Two clicks within a few milliseconds, as a mouse makes them."""
+    """Two clicks within 50 ms, as a mouse makes them."""
+    time.sleep(SETTLES)
     visitor.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
     box = visitor.browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", button)
     mouse = {"button": "left", "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
     for clicks in (1, 2):
+        time.sleep(DOUBLE_CLICK * (clicks - 1))
         for kind in ("mousePressed", "mouseReleased"):
             event = {"type": kind, "clickCount": clicks, **mouse}
             visitor.browser.execute_cdp_cmd("Input.dispatchMouseEvent", event)
@@ -194,7 +213,7 @@ def test_two_browsers_at_once(visitors: Any) -> None:
     for round_ in range(3):
         for one in (ada, bob):
             one.on_feed(post)
-        presses = [threading.Thread(target=one.button(post).click) for one in (ada, bob)]
+        presses = [threading.Thread(target=one.click, args=[post]) for one in (ada, bob)]
         for press in presses:
             press.start()
         for press in presses:
@@ -225,7 +244,7 @@ def test_without_javascript_the_form_likes_and_unlikes_and_back_and_resubmit_cou
     post = writer.post("hello")
     reader = visitors(scripts=False)
     reader.on_feed(post)
-    reader.button(post).click()
+    reader.click(post)
     reader.wait(lambda: reader.browser.current_url.endswith(f"#post-{post}"))
     assert (reader.shown(post), writer.in_table(post)) == ((1, True), (1, 1))
     reader.browser.refresh()
@@ -233,7 +252,7 @@ def test_without_javascript_the_form_likes_and_unlikes_and_back_and_resubmit_cou
     reader.browser.back()
     reader.wait(lambda: reader.settled(post))
     assert reader.shown(post) == (1, True)
-    reader.button(post).click()
+    reader.click(post)
     reader.wait(lambda: writer.in_table(post) == (0, 0))
     reader.wait(lambda: reader.settled(post) and reader.shown(post) == (0, False))
 
