@@ -18,6 +18,9 @@ Verb: TypeAlias = Literal["add", "discard"]
 Values: TypeAlias = Mapping[str, Any]
 """What is said of one child: its variables and attributes."""
 
+MOST_KEPT = 10_000
+"""Elements of a collection that are kept as they were made to check them."""
+
 _LABELS = {"add": "add_many", "discard": "discard_many"}
 
 
@@ -106,16 +109,23 @@ class Bulk:
 
     def _perform(self, verb: Verb, elements: Iterable[Values]) -> _Tale:
         tale = _Tale(self.follow)
-        stream = self._iterate(verb, elements)
-        if isinstance(elements, Collection):
-            for place, element in enumerate(elements):
-                self._member(verb, place, element)  # all of them, before anything is sent
+        members = self._checked(verb, elements, tale)
         in_order = any(r.counter.bounds.limits for r in self.relation.owner._counting.relations)
         about = f"{self.label}.{_LABELS[verb]}"
-        self.relation.owner._settle_many(
-            about, self._members(verb, stream, tale), self._parent(), tale.hear, in_order=in_order
-        )
+        self.relation.owner._settle_many(about, members, self._parent(), tale.hear, in_order=in_order)
         return tale
+
+    def _checked(self, verb: Verb, elements: Iterable[Values], tale: _Tale) -> Iterator[Any]:
+        """The calls; those of a collection only once all of them were found to be good."""
+        stream = self._iterate(verb, elements)
+        if isinstance(elements, Collection):
+            made = (self._member(verb, place, element) for place, element in enumerate(stream))
+            if len(elements) <= MOST_KEPT:
+                return iter(list(made))
+            for _ in made:
+                pass  # each is made anew when its turn comes
+            stream = iter(elements)
+        return self._members(verb, stream, tale)
 
     def _iterate(self, verb: Verb, elements: Iterable[Values]) -> Iterator[Values]:
         if isinstance(elements, (Mapping, str, bytes)) or not isinstance(elements, Iterable):

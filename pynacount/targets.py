@@ -113,6 +113,16 @@ def pairs_of(pairs: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def repeated_pairs_of(pairs: Iterable[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """``name=value`` pairs as a mapping; and those names that come several times, with all that they are said to be."""
+    values: dict[str, list[str]] = {}
+    for pair in pairs:
+        for name, value in pairs_of([pair]).items():
+            values.setdefault(name, []).append(value)
+    once = {name: several[0] for name, several in values.items() if len(several) == 1}
+    return once, {name: several for name, several in values.items() if len(several) > 1}
+
+
 def variable_of(model: type[CountedModel], name: str, text: str) -> Any:
     """The value of one key variable from its text. Raises :class:`TargetError` for what is no number but must be."""
     for part in model._counting.parts:

@@ -158,6 +158,53 @@ def test_the_boto3_snippet_is_guarded(town: None) -> None:
     assert social.items() == {}
 
 
+def test_a_name_that_is_given_several_times_explains_many_children_at_once(town: None) -> None:
+    Post(post_id="a91f").save()
+    users = ("user_id=7c20", "user_id=81fa", "user_id=c3d9")
+    add, discard = json.loads(text("social:Post", "post_id=a91f", *users, "liked_at=5"))
+    assert (add["does"], add["operation"], add["wcu"]) == ("add_many", "TransactWriteItems", 8)
+    assert (discard["does"], discard["wcu"]) == ("discard_many", 8)
+    likes = Post.ref(post_id="a91f").likes
+    elements = [{"user_id": user.partition("=")[2]} for user in users]
+    with record_requests(connection_for(Like.Meta).client) as sent:
+        likes.add_many([{**element, "liked_at": 5} for element in elements])
+        likes.discard_many(elements)
+    for (_, request), one in zip(sent, (add, discard), strict=True):
+        assert request["TransactItems"] == one["request"]["TransactItems"]
+
+
+def test_the_boto3_snippet_of_many_children_runs_and_counts_right(town: None) -> None:
+    Post(post_id="a91f").save()
+    exec(text("social:Post", "post_id=a91f", "user_id=7c20", "user_id=81fa", "--only", "add_many", "--as", "boto3"), {})
+    assert number("POST#a91f", "likeTally") == "2"
+
+
+def test_the_page_of_a_feed_is_explained_when_it_is_asked_for(town: None) -> None:
+    (page,) = json.loads(text(*LIKE[:3], "--only", "page"))
+    assert (page["model"], page["operation"], page["wcu"], page["rcu"]) == ("Post.likes", "BatchGetItem", 0, 1)
+    with record_requests(connection_for(Post.Meta).client) as sent:
+        Post.likes.page([Post.ref(post_id="a91f")], viewer={"user_id": "7c20"})
+    assert sent[0][1]["RequestItems"] == page["request"]["RequestItems"]
+    without_viewer = run("social:Post", "post_id=a91f", "--only", "page", "--as", "cli")
+    assert "# page of Post.likes, 0.5 RCU\n" in without_viewer.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("social:Post", "post_id=a", "post_id=b", "user_id=u"), "post_id is given twice; one Post is explained"),
+        (("social:Post", "post_id=a", "user_id=u", "liked_at=5", "liked_at=6"), "give each of user_id as often"),
+        (("social:Post", "post_id=a", "user_id=u", "user_id=a#b"), "element 1"),
+        (("social:User", "user_id=u", "number=1", "number=2"), "declares no CountedSet"),
+        (("social:Post", "post_id=a", "colour=red", "colour=blue"), "colour: no key variable"),
+    ],
+)
+def test_many_children_that_cannot_be_explained_are_told_so(arguments: tuple[str, ...], said: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
 def test_the_snippet_is_laid_out_for_reading() -> None:
     snippet = text(*LIKE, "--as", "boto3", "--only", "create")
     assert snippet.startswith(

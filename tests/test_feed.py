@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -238,11 +239,13 @@ def test_a_throttled_table_is_given_up_at_the_deadline(monkeypatch: pytest.Monke
     events = connection_for(Meta).client.meta.events
     handler = unprocessed(1_000, 0)
     events.register("after-call.dynamodb.BatchGetItem", handler)
+    began = time.monotonic()
     try:
         with pytest.raises(CounterContention, match=r"Post.likes.page: the table is throttled, and the 1 items"):
             Post.likes.page(posts("a"))
     finally:
         events.unregister("after-call.dynamodb.BatchGetItem", handler)
+    assert time.monotonic() - began < 3
 
 
 def test_the_plan_of_a_page_is_what_is_sent_and_its_price() -> None:

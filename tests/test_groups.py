@@ -212,6 +212,42 @@ def test_a_group_of_large_items_is_split_until_it_passes() -> None:
     assert number("ROOM#r", "seatTally") == "2"
 
 
+def test_large_children_are_spread_over_transactions_that_take_them() -> None:
+    Product(product_id="p", title="t").save()
+    reviews = [Review(product_id="p", number=n, text="x" * 300_000) for n in range(14)]
+    members = [Member(Save(review)) for review in reviews]
+    assert len(transactions(lambda: run(*members))) == 2
+    assert all(member.done for member in members)
+    assert number("PRODUCT#p", "reviewTally") == "14"
+
+
+def test_where_dynamodb_names_the_write_at_fault_the_others_go_on_at_once() -> None:
+    Room(room_id="r").save()
+    members = [seat(f"u{n}") for n in range(4)]
+    named = [None, None, {"Code": "ItemCollectionSizeLimitExceeded", "Message": "Too much"}, None, None]
+    with FaultInjector(connection_for(Meta).client) as injector:
+        injector.next_error("TransactionCanceledException", reasons=named, operation="TransactWriteItems")
+        sent = transactions(lambda: run(*members))
+    assert len(sent) == 2
+    assert [m.done for m in members] == [True, True, None, True]
+    assert "SEAT#u2': ItemCollectionSizeLimitExceeded: Too much" in str(members[2].error)
+
+
+def test_a_call_goes_on_where_an_earlier_one_for_the_same_child_was_refused() -> None:
+    Room(room_id="r").save()
+    told = run(seat("a", note="x" * 410_000), seat("a"), seat("a"))
+    assert isinstance(told[0], PynacountError)
+    assert told[1:] == [True, False]
+
+
+def test_a_call_that_would_still_fit_does_not_overtake_an_earlier_one_for_the_same_child() -> None:
+    Product(product_id="p", title="t").save()
+    members = [Member(Save(Review(product_id="p", number=n, text="x" * 300_000))) for n in range(12)]
+    members.append(Member(Discard(Review(product_id="p", number=11), add_version_condition=False)))
+    assert all(run(*members))
+    assert number("PRODUCT#p", "reviewTally") == "11"
+
+
 def test_what_a_child_counts_by_is_read_before_it_is_discarded() -> None:
     Product(product_id="p", title="t").save()
     for n in (1, 2):

@@ -14,7 +14,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import TransactWriteError
 
 import social
-from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, commit, uncounted
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, bulk, commit, uncounted
 from pynacount.connections import connection_for
 from pynacount.errors import CounterBoundError, CounterContention, KeyTemplateError, OutcomeUnknown, ParentMissing
 from pynacount.testing import Engine, Fault, FaultInjector, create_tables, record_requests
@@ -161,6 +161,20 @@ def test_those_that_follow_a_refusal_are_read_ahead_until_none_of_a_hundred_was_
     assert is_exact()
 
 
+def test_those_that_are_not_there_to_be_discarded_are_read_ahead_too() -> None:
+    post = Post.ref(post_id="a")
+    Post(post_id="a").save()
+    names = [f"u{n:03}" for n in range(240)]
+    post.likes.add_many(users(*names[::4]))
+    tale: list[Any] = []
+    requests = sent(lambda: tale.append(post.likes.discard_many(users(*names))))
+    assert tale[0].discarded == 60
+    assert len(tale[0].already) == 180
+    assert [name for name, _ in requests].count("BatchGetItem") == 2
+    assert [name for name, _ in requests].count("TransactWriteItems") <= 3
+    assert number("POST#a", "likeTally") == "0"
+
+
 def test_where_nothing_exists_nothing_is_read() -> None:
     Post(post_id="a").save()
     requests = sent(lambda: Post.ref(post_id="a").likes.add_many([{"user_id": f"u{n}"} for n in range(300)]))
@@ -268,6 +282,16 @@ def test_a_bad_element_of_a_list_is_named_before_anything_is_sent(
     with record_requests(connection_for(Meta).client) as requests, pytest.raises(error, match=said):
         Post.ref(post_id="a").likes.add_many(elements)
     assert list(requests) == []
+
+
+def test_a_bad_element_of_a_long_list_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST_KEPT", 2)
+    Post(post_id="a").save()
+    likes_ = Post.ref(post_id="a").likes
+    with record_requests(connection_for(Meta).client) as requests, pytest.raises(KeyTemplateError, match="element 3"):
+        likes_.add_many(users("u", "v", "w", "a#b"))
+    assert list(requests) == []
+    assert likes_.add_many(users("u", "v", "w")).added == 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pynacount.errors import TargetError
 from pynacount.explaining import Explained, Unexplained, as_boto3, as_cli, as_json
 from pynacount.explaining import explain as explained
 from pynacount.explaining.requests import Verb
-from pynacount.targets import one_model_of_any, pairs_of
+from pynacount.targets import one_model_of_any, repeated_pairs_of
 
 _FORMS: dict[str, Callable[[Sequence[Explained]], str]] = {"json": as_json, "boto3": as_boto3, "cli": as_cli}
 
@@ -22,12 +22,13 @@ _FORMS: dict[str, Callable[[Sequence[Explained]], str]] = {"json": as_json, "bot
 @click.argument("target")
 @click.argument("variables", metavar="NAME=VALUE...", nargs=-1)
 @click.option("--as", "form", type=click.Choice(list(_FORMS)), default="json", show_default=True, help="What to paste.")
-@click.option("--only", type=click.Choice(get_args(Verb)), help="One of the writes.")
+@click.option("--only", type=click.Choice(get_args(Verb)), help="One kind of them.")
 @click.option("--by", metavar="AMOUNT", default="1", help="Of a plain counter: by how much.")
 @click.option("--once", metavar="TOKEN", help="Of a plain counter: counted once for this token.")
 def explain(target: str, variables: tuple[str, ...], form: str, only: str | None, by: str, once: str | None) -> None:
-    """Show the exact requests by which a child is created and deleted, and by
-    which a plain counter is incremented and decremented.
+    """Show the exact requests by which a child is created and deleted, or many
+    children at once, and by which a plain counter is incremented and
+    decremented; with --only page, the one that reads a page of a feed.
 
     TARGET is module:Model or module:Model.counter, of the parent. NAME=VALUE
     are the variables of its key and of the child's, and attributes that the
@@ -35,6 +36,7 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
 
     \b
       pynacount explain app.models:Post post_id=a91f user_id=7c20 --as boto3
+      pynacount explain app.models:Post post_id=a91f user_id=7c20 user_id=81fa
       pynacount explain app.models:Stats.plays video_id=9f3a --once order-17
 
     Nothing is sent. The library sends them with a ClientRequestToken of its
@@ -42,8 +44,10 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
 
     Exit status: 0 done; 2 the command could not be run as it was called.
     """
-    found = list(explained(one_model_of_any(target), pairs_of(variables), _amount(by), once))
-    shown = [one for one in found if isinstance(one, Explained) and only in (None, one.verb)]
+    given, many = repeated_pairs_of(variables)
+    found = list(explained(one_model_of_any(target), given, _amount(by), once, many))
+    wanted = {only} if only else {*get_args(Verb)} - {"page"}
+    shown = [one for one in found if isinstance(one, Explained) and one.verb in wanted]
     left_out = [one for one in found if isinstance(one, Unexplained)]
     if not shown:
         raise TargetError("nothing to explain: " + "; ".join(f"{one.model}: {one.why}" for one in left_out))

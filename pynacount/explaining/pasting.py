@@ -17,7 +17,7 @@ WIDTH = 80
 
 
 def as_json(explained: Sequence[Explained]) -> str:
-    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu``."""
+    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu`` and ``rcu``."""
     return json.dumps(
         [
             {
@@ -25,6 +25,7 @@ def as_json(explained: Sequence[Explained]) -> str:
                 "does": one.verb,
                 "operation": one.plan.operation,
                 "wcu": one.plan.cost().wcu,
+                "rcu": one.plan.cost().rcu,
                 "request": one.plan.request(),
             }
             for one in explained
@@ -59,8 +60,10 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 
 
 def _title(one: Explained) -> str:
-    article = "" if "." in one.model else "a "  # a counter, Stats.plays; or a child's model
-    return f"{one.verb} of {article}{one.model}, {one.plan.cost().wcu:g} WCU"
+    cost = one.plan.cost()
+    price = f"{cost.wcu:g} WCU" if cost.wcu else f"{cost.rcu:g} RCU"
+    article = "" if "." in one.model or "many" in one.verb else "a "  # a counter, Stats.plays; or a child's model
+    return f"{one.verb} of {article}{one.model}, {price}"
 
 
 def _command(one: Explained) -> str:

@@ -1,10 +1,12 @@
-"""Which writes there are to explain: the create and the delete of a child, for each model that counts in a parent; and
-the increment and the decrement of its plain counters."""
+"""Which requests there are to explain: the create and the delete of a child, for each model that counts in a parent, or
+of many children at once; the page of a feed that shows the parent; and the increment and the decrement of its plain
+counters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from pynamodb.attributes import Attribute
@@ -12,26 +14,48 @@ from pynamodb.constants import BOOLEAN, NUMBER, STRING
 
 from pynacount.amounts import amount, negative
 from pynacount.errors import PynacountError, TargetError
+from pynacount.feed import Page
 from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put
-from pynacount.relations import CountedIn
+from pynacount.relations import CountedIn, CountedSet
+from pynacount.sizes import Cost
 from pynacount.targets import variable_of
 
-Verb: TypeAlias = Literal["create", "delete", "increment", "decrement"]
+Verb: TypeAlias = Literal["create", "delete", "add_many", "discard_many", "page", "increment", "decrement"]
+
+NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 _BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """One request that reads, as :class:`pynacount.plan.Plan` is one that writes."""
+
+    page: Page
+    operation: str = "BatchGetItem"
+
+    def request(self) -> dict[str, Any]:
+        """The argument of boto3's ``batch_get_item``."""
+        return self.page.requests()[0]
+
+    def cost(self) -> Cost:
+        """What it consumes."""
+        return self.page.cost()
+
+
+@dataclass(frozen=True, slots=True)
 class Explained:
-    """One write of one child, or of a plain counter, ``model`` being ``Stats.plays`` then.
+    """One write of one child or of many, or of a plain counter; or the page of a feed.
+
+    ``model`` is the child's, ``Like``, or ``Stats.plays``, or the set, ``Post.likes``.
 
     ``region`` and ``host`` are those of the model's ``Meta``, None where it has none.
     """
 
     model: str
     verb: Verb
-    plan: Plan
+    plan: Plan | Read
     region: str | None
     host: str | None
 
@@ -45,12 +69,18 @@ class Unexplained:
 
 
 def explain(
-    counters: Sequence[CounterField], given: Mapping[str, str], by: Any = 1, once: str | None = None
+    counters: Sequence[CounterField],
+    given: Mapping[str, str],
+    by: Any = 1,
+    once: str | None = None,
+    many: Mapping[str, Sequence[str]] = NONE,
 ) -> Iterator[Explained | Unexplained]:
     """The writes of one child of each model that counts in these counters of one parent model; of those in which no
     children are counted, the increment and the decrement ``by`` an amount, for a token ``once``.
 
     ``given`` is text by name: the parent's key variables, the child's other ones, and any of the child's attributes.
+    ``many`` are those of the child that are given several times: then it is many children that are explained, in the
+    transactions that ``add_many()`` and ``discard_many()`` send.
     Raises :class:`TargetError` where the parent's key is not complete, and for a name that none of them has.
     """
     parent = counters[0].owner
@@ -59,13 +89,22 @@ def explain(
     for counter in counters:
         for relation in counter.counted_relations:
             relations.setdefault(relation.owner, relation)
-    _refuse_strange(parent, relations.values(), given)
+    _refuse_strange(parent, relations.values(), (*given, *many))
+    if twice := [name for name in schema.variables if name in many]:
+        raise TargetError(f"{twice[0]} is given twice; one {parent.__name__} is explained, give it once")
     if lacking := [name for name in schema.variables if name not in given]:
         raise TargetError(f"{', '.join(lacking)}: missing from the key of {parent.__name__}; add {lacking[0]}=...")
     variables = {name: variable_of(parent, name, given[name]) for name in schema.variables}
     ref = parent.ref(**variables)  # an id that cannot be a key is refused here
     for relation in relations.values():
-        yield from _of_child(relation, variables, given)
+        if many:
+            yield from _of_many(relation, ref, variables, given, many)
+        else:
+            yield from _of_child(relation, variables, given)
+    if not many:
+        for counted_set in parent._counting.sets:
+            if any(counted_set.find_counter() is counter for counter in counters):
+                yield from _of_page(counted_set, ref, given)
     for counter in counters:
         if not counter.is_counted:
             yield from _of_plain(counter, ref, by, once)
@@ -82,7 +121,7 @@ def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Ite
         yield Unexplained(counter.label, error.msg)
 
 
-def _refuse_strange(parent: Any, relations: Any, given: Mapping[str, str]) -> None:
+def _refuse_strange(parent: Any, relations: Any, given: Collection[str]) -> None:
     known = {*parent._counting.schema.variables}
     for relation in relations:
         known |= {*relation.child_schema.variables, *relation.owner.get_attributes()}
@@ -104,9 +143,7 @@ def _of_child(
         yield Unexplained(model.__name__, f"its key needs {' '.join(f'{name}=...' for name in lacking)}")
         return
     values.update({name: variable_of(model, name, given[name]) for name in needed})
-    for name, attribute in model.get_attributes().items():
-        if name in given and name not in values and not (attribute.is_hash_key or attribute.is_range_key):
-            values[name] = value_of(f"{model.__name__}.{name}", attribute, given[name])
+    values.update(_attributes(relation, given, set(values)))
     try:
         child = model(**values)
         create = child.plan_save()
@@ -122,6 +159,60 @@ def _of_child(
     item = next(write.item for write in create.writes if isinstance(write, Put) and write.key == _key(child))
     delete = model.from_raw_data(dict(item)).plan_delete()
     yield Explained(model.__name__, "delete", delete, region, host)
+
+
+def _of_many(
+    relation: CountedIn, ref: Any, variables: Mapping[str, Any], given: Mapping[str, str], many: Mapping[str, Any]
+) -> Iterator[Explained | Unexplained]:
+    model = relation.owner
+    set_ = next((s for s in relation.counter.owner._counting.sets if s.relation.owner is model), None)
+    if set_ is None:
+        yield Unexplained(model.__name__, f"{relation.counter.owner.__name__} declares no CountedSet of it")
+        return
+    own = [name for name in relation.child_schema.variables if name not in relation.from_child.values()]
+    if len({len(many[name]) for name in own if name in many}) != 1:
+        yield Unexplained(model.__name__, f"give each of {', '.join(own)} as often as there are children")
+        return
+    if lacking := [name for name in own if name not in many]:
+        yield Unexplained(model.__name__, f"give {lacking[0]} as often as the others")
+        return
+    rows = zip(*(many[name] for name in own), strict=True)
+    keys = [{name: variable_of(model, name, text) for name, text in zip(own, row, strict=True)} for row in rows]
+    others = _attributes(relation, given, {*variables, *own})
+    children = getattr(ref, set_.name)
+    region, host = _place(model)
+    try:
+        for plan in children.plan_add_many([{**key, **others} for key in keys]):
+            yield Explained(model.__name__, "add_many", plan, region, host)
+        if not model._counting.read_attributes:
+            for plan in children.plan_discard_many(keys):
+                yield Explained(model.__name__, "discard_many", plan, region, host)
+    except PynacountError as error:
+        yield Unexplained(model.__name__, error.msg)
+    except Exception as error:  # PynamoDB's, or the application's own ``when`` or ``amount``
+        yield Unexplained(model.__name__, " ".join(f"{type(error).__name__}: {error}".split()))
+
+
+def _of_page(counted_set: CountedSet[Any], ref: Any, given: Mapping[str, str]) -> Iterator[Explained | Unexplained]:
+    relation = counted_set.relation
+    own = [name for name in relation.child_schema.variables if name not in relation.from_child.values()]
+    viewer = {name: variable_of(relation.owner, name, given[name]) for name in own if name in given}
+    region, host = _place(counted_set.owner)
+    try:
+        page = counted_set.plan_page([ref], viewer=viewer or None)
+    except PynacountError:
+        return  # what lacks of the child's key is told of its create
+    yield Explained(counted_set.label, "page", Read(page), region, host)
+
+
+def _attributes(relation: CountedIn, given: Mapping[str, str], but: Collection[str]) -> dict[str, Any]:
+    """The child's attributes that were given, beside its keys."""
+    model = relation.owner
+    return {
+        name: value_of(f"{model.__name__}.{name}", attribute, given[name])
+        for name, attribute in model.get_attributes().items()
+        if name in given and name not in but and not (attribute.is_hash_key or attribute.is_range_key)
+    }
 
 
 def _place(model: Any) -> tuple[str | None, str | None]:

@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynacount import marks
 from pynacount.amounts import plus
-from pynacount.commit import Driver
+from pynacount.commit import CONDITION_FAILED, Driver
 from pynacount.contributions import Target
 from pynacount.errors import (
     AlreadyCounted,
@@ -29,6 +29,7 @@ from pynacount.expressions import Bound
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Plan
 from pynacount.protocols.seeding import missing, refuse_closed, stored
+from pynacount.sizes import item_size
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.writing.blocks import uncounted_block
 from pynacount.writing.discarding import Discard
@@ -77,6 +78,11 @@ class Member:
             self.error = error
 
 
+MOST_BYTES = 3_500_000
+"""Bytes of children in one transaction. DynamoDB takes 4 MB (AWS: "Amazon DynamoDB Transactions: How it works"), of
+which this leaves some for their parents, whose sizes are not known."""
+
+
 @dataclass(slots=True)
 class Group:
     """Members for one transaction, and how many items it would have."""
@@ -84,14 +90,17 @@ class Group:
     members: list[Member] = field(default_factory=list)
     keys: set[ItemKey] = field(default_factory=set)
     children: set[ItemKey] = field(default_factory=set)
+    size: int = 0
 
     def take(self, member: Member) -> bool:
         """Take a member in, if its child is not written already and its items still fit."""
-        if member.key in self.children or (
-            self.members and len(self.keys | member.parents | {member.key}) > MAX_TRANSACTION_ITEMS
-        ):
+        size = item_size(member.intent.item) if isinstance(member.intent, Save) else 0
+        keys = self.keys | member.parents | {member.key}
+        fits = len(keys) <= MAX_TRANSACTION_ITEMS and self.size + size <= MOST_BYTES
+        if member.key in self.children or (self.members and not fits):
             return False
-        self.keys |= {member.key, *member.parents}
+        self.keys = keys
+        self.size += size
         self.children.add(member.key)
         self.members.append(member)
         return True
@@ -167,6 +176,7 @@ def attempt(members: list[Member], known: Known) -> Protocol[None]:
         failures = failures_of(plan, answer)
         if not failures:
             yield from _read_invalid(members, plan)
+            _blame(members, plan, answer)
             if not all(member.is_open for member in members):
                 return
             try:
@@ -214,6 +224,14 @@ def _read_invalid(members: Sequence[Member], plan: Plan) -> Protocol[None]:
             yield from check_types(write)
         except CounterTypeError as error:
             _fail(members, write.key, error)
+
+
+def _blame(members: Sequence[Member], plan: Plan, refusal: Refusal) -> None:
+    """Settle the members of a write that DynamoDB itself names: it is too large, say."""
+    for write, reason in zip(plan.writes, refusal.reasons, strict=bool(refusal.reasons)):
+        if reason is not None and reason.code != CONDITION_FAILED:
+            said = f"DynamoDB refused to write {write.key}: {reason.code}: {reason.message}"
+            _fail(members, write.key, PynacountError(said))
 
 
 def _read(members: Sequence[Member], failures: Sequence[Failure], known: Known) -> tuple[list[NeedsSeed], bool]:
