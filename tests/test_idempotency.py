@@ -13,7 +13,8 @@ from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, model
 from pynacount.connections import connection_for
 from pynacount.errors import AlreadyCounted, KeyTemplateError, NotCounted, OutcomeUnknown, ParentMissing, TokenReused
 from pynacount.idempotency import MOST_CHARACTERS, idempotency_key, new_id
-from pynacount.testing import Fault, FaultInjector, record_requests
+from pynacount.tallies import audit
+from pynacount.testing import Fault, FaultInjector, assert_exact, record_requests
 from pynacount.writing import requested
 from social import ALL, Album, Like, Photo, Post, Product, Review, User, items, number
 
@@ -245,6 +246,34 @@ def test_a_key_that_is_none_is_refused_before_anything_is_sent(key: str) -> None
     with pytest.raises(KeyTemplateError, match="idempotency key"):
         like(key)
     assert number("POST#a", "likeTally") == "0"
+
+
+def test_markers_are_nothing_to_an_audit() -> None:
+    like("k")
+    like("other", "v")
+    assert len(items("ONCE#")) == 2
+    assert_exact(Post)
+    assert [found.count for found in audit([Post.like_tally], workers=1)] == [2]
+
+
+def test_a_child_whose_key_has_a_name_of_the_markers_own_goes_without(tables: Callable[..., None]) -> None:
+    class Wall(models.PostMeta):
+        class Meta:
+            table_name = "Walls"
+
+    class Note(CountedModel):
+        class Meta:
+            table_name = "Notes"
+
+        post_id = UnicodeAttribute(hash_key=True)
+        day = UnicodeAttribute(range_key=True, attr_name=requested.EXPIRES)
+        wall = CountedIn(Wall.like_tally)
+
+    tables(Wall, Note)
+    Wall(post_id="w").save()
+    with idempotency_key("k"):
+        Note("w", "monday").save()
+    assert Wall.like_tally.value(Wall.ref(post_id="w"), consistent_read=True) == 1
 
 
 def test_a_child_whose_key_is_a_number_goes_without_a_marker(tables: Callable[..., None]) -> None:

@@ -29,6 +29,8 @@ KEPT_SECONDS = 86_400
 """Seconds for which a request's marker lives."""
 EXPIRES = "expires"
 """The marker's attribute that says until when, in epoch seconds; the one of ``once=`` markers where nothing is said."""
+REQUEST = "onceRequest"
+"""The marker's attribute that says what was done."""
 MOST_INTENTS = 25
 """A larger transaction of the application's own has no marker: there must be room for it among 100 items."""
 
@@ -61,7 +63,7 @@ class Marking(Intent):
         """The marker, as it is stored."""
         return {
             **self.key.wire(),
-            "request": {"S": self._text},
+            REQUEST: {"S": self._text},
             EXPIRES: {"N": str(self._now + KEPT_SECONDS)},
         }
 
@@ -74,7 +76,7 @@ class Marking(Intent):
 
     def refused(self, guard: Guard | None, item: Item | None) -> None:
         """The request came before: by the same operation it is replayed."""
-        was = (item or {}).get("request", {}).get("S")
+        was = (item or {}).get(REQUEST, {}).get("S")
         if was == self._text:
             raise Replayed
         raise TokenReused(
@@ -90,6 +92,8 @@ def marking_of(intents: Sequence[Intent]) -> Marking | None:
         return None
     child: Any = next((intent for intent in intents if _is_counted(intent)), None)
     if child is None or any(kind != "S" for kind, _ in child.key.values):
+        return None
+    if {REQUEST, EXPIRES} & set(child.key.names):
         return None
     verb = "create" if isinstance(child, Save) else "delete"
     name = hashlib.sha256(json.dumps(child.key.wire(), sort_keys=True).encode()).hexdigest()[:32]
