@@ -90,6 +90,8 @@ class Driver:
     """Told what was met, whenever something is tried again."""
     again: str = AGAIN
     """What an error says of calling again, where the outcome is unknown."""
+    spent: float = 0.0
+    """Seconds of the deadline that had passed before the protocol began."""
 
     def run(self, protocol: Protocol[T]) -> T:
         """Drive the protocol to its end and return its result.
@@ -97,7 +99,7 @@ class Driver:
         Raises what the protocol raises; :class:`CounterContention` when the deadline passed and nothing of the step
         was written; :class:`OutcomeUnknown` when it passed and that is not known.
         """
-        until = time.monotonic() + self.deadline
+        until = time.monotonic() + self.deadline - self.spent
         answer: Answer = {}
         transaction: Send | None = None
         token = ""

@@ -55,6 +55,7 @@ class Counting:
         )
         self.required_names = frozenset(a.attr_name for a in attributes.values() if not a.null) & self.plain_names
         self.read_attributes: frozenset[str] = frozenset()
+        self.window = 0.0
         self.sets_by_name = {counted_set.name: counted_set for counted_set in self.sets}
         self._checked_sets = False
         for counted_set in self.sets:
@@ -76,6 +77,8 @@ class Counting:
         self._check_bases()
         self._check_neighbours()
         self.read_attributes = frozenset(name for r in self.relations for name in r.read_attributes)
+        windows = [relation.counter.group_commit or 0 for relation in self.relations]
+        self.window = min(windows, default=0) / 1000  # seconds; 0: none, or one of its tallies is not for groups
         for relation in self.relations:
             registered = relation.counter.root().relations
             # A class that is defined again (a notebook, a reload) takes the place of its former self.

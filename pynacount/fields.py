@@ -19,6 +19,7 @@ from pynacount.amounts import Amount, amount, negative, stored_amount
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
 from pynacount.errors import CounterTypeError, DeclarationError, OutcomeUnknown, UncountedWrite
+from pynacount.grouping.gathering import LINES, Terms, call_in_group
 from pynacount.keys import MAX_HASH_BYTES, MAX_RANGE_BYTES, ItemKey, KeyTemplate
 from pynacount.markers import DEFAULT_DAYS, DEFAULT_EXPIRES, Markers
 from pynacount.plain import (
@@ -38,7 +39,9 @@ from pynacount.protocols.marking import increment_once, plan_once
 from pynacount.protocols.reading import read_attributes, read_tallies, read_tally
 from pynacount.protocols.repairing import Repair, check_repairable, repair, repair_by_revision
 from pynacount.protocols.seeding import seed
+from pynacount.protocols.summing import MOST_SUMMED, send_summed
 from pynacount.refs import Ref
+from pynacount.steps import Item
 
 if TYPE_CHECKING:
     from pynacount.model import CountedModel
@@ -50,6 +53,8 @@ DEFAULT_LAZY_SEED_LIMIT = 10_000
 """Children that a writer counts on its way: about one megabyte of likes, one page of a query."""
 DEFAULT_SETTLE = 1.0
 """Seconds after which a committed transaction is taken to be visible to queries (AWS speaks of milliseconds)."""
+MAX_GROUP_COMMIT = 1000
+"""Milliseconds: the longest that a call may be made to wait for others."""
 
 _MISSING = ("seed", "zero", "defer")
 _ON_DELETE = ("restrict", "cascade", "leave")
@@ -123,6 +128,8 @@ class CounterField(Attribute[int]):
         variables can be used too.
     :param once_days: the days for which a marker lives, and its token is known.
     :param once_expires: the marker's attribute that says until when, in epoch seconds: the table's TTL attribute.
+    :param group_commit: milliseconds, above 0 and up to 1000: calls of this process's threads that arrive for one item
+        within that time share one request. Each waits so much longer, and gets its own answer.
     """
 
     attr_type = NUMBER
@@ -142,6 +149,7 @@ class CounterField(Attribute[int]):
         once_key: str | tuple[str, ...] = (),
         once_days: float = DEFAULT_DAYS,
         once_expires: str = DEFAULT_EXPIRES,
+        group_commit: float | None = None,
     ) -> None:
         _one_of("missing", missing, _MISSING)
         _one_of("on_delete", on_delete, _ON_DELETE)
@@ -157,7 +165,9 @@ class CounterField(Attribute[int]):
                 'the children that were left; declare missing="seed"'
             )
         _check_once(once_key, once_days, once_expires)
+        _check_group_commit(group_commit)
         super().__init__(attr_name=attr_name, null=True)
+        self.group_commit = group_commit
         self.bounds = _bounds(minimum, maximum)
         self.once_key = (once_key,) if isinstance(once_key, str) else tuple(once_key)
         self.once_days = float(once_days)
@@ -448,7 +458,9 @@ class CounterField(Attribute[int]):
             number = self._move(of, move, request.token((self.label, move.item.key)))
             request.finish((self.label, move.item.key))
             return number
-        if once is None:
+        if once is None and self.group_commit is not None and len(move.moves) == 1 and not move.settings:
+            found = self._move_in_group(move, self.group_commit)
+        elif once is None:
             found = counting.driver(about, again=ADDS_AGAIN).run(increment(move))
         else:
             marker = marker_of(self, of, once)
@@ -464,6 +476,13 @@ class CounterField(Attribute[int]):
         follow(self, of, move, found)
         moved: Any = move.item.number(self.tally, found)
         return 0 if moved is None else moved  # None: gone again, where it is read afterwards
+
+    def _move_in_group(self, move: Increment, milliseconds: float) -> Item:
+        driver = self.owner._counting.driver(move.item.about, again=ADDS_AGAIN)
+        terms = Terms(milliseconds / 1000, driver.deadline, MOST_SUMMED, move.item.about, ADDS_AGAIN)
+        of = (driver.connection, move.item.key, self.attr_name)
+        found: Item = call_in_group(LINES, of, move, terms, lambda group: send_summed(driver, group))
+        return found
 
     def seed(self, ref: CountedModel) -> int:
         """Count the parent's children and set the tally, if it is absent; return the tally.
@@ -535,6 +554,17 @@ def _check_once(key: Any, days: Any, expires: Any) -> None:
         raise DeclarationError(f"CounterField(once_days={days!r}) must be a number of days above 0")
     if not isinstance(expires, str) or not expires:
         raise DeclarationError(f"CounterField(once_expires={expires!r}) must be the name of an attribute")
+
+
+def _check_group_commit(milliseconds: Any) -> None:
+    if milliseconds is None:
+        return
+    number = isinstance(milliseconds, (int, float)) and not isinstance(milliseconds, bool)
+    if not number or not 0 < milliseconds <= MAX_GROUP_COMMIT:
+        raise DeclarationError(
+            f"CounterField(group_commit={milliseconds!r}) must be a number of milliseconds above 0 and up to "
+            f"{MAX_GROUP_COMMIT}; each call waits that long for others. 5 is much already"
+        )
 
 
 def _one_of(name: str, value: object, choices: Collection[str]) -> None:

@@ -23,10 +23,11 @@ from pynacount.plan import Plan
 from pynacount.refs import Ref
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.steps import Item
-from pynacount.writing.deleting import delete
+from pynacount.writing.deleting import cascades_of, delete
 from pynacount.writing.discarding import Discard
 from pynacount.writing.editing import Edit
 from pynacount.writing.filling import by_parent, plans_of, settle_all
+from pynacount.writing.grouped import commit
 from pynacount.writing.many import Member
 from pynacount.writing.performing import perform, plan_of, update
 from pynacount.writing.saving import Save
@@ -260,6 +261,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         :mod:`pynacount.errors` says of deadlines.
         """
         intent = Save(self, condition, add_version_condition)
+        if self._counting.window and intent.stored is None and condition is None:
+            commit(intent, f"{type(self).__name__}.save")
+            return {}
         return self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
 
     def delete(self, condition: Condition | None = None, *, add_version_condition: bool = True) -> dict[str, Any]:
@@ -269,6 +273,9 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         or a version that did not hold raises ``DeleteError``. A parent follows its counters' ``on_delete``: under
         ``restrict`` :class:`ParentNotEmpty`; a cascade that was interrupted goes on where it stopped.
         """
+        if self._counting.window and condition is None and not cascades_of(self._counting):
+            commit(Discard(self, None, add_version_condition), f"{type(self).__name__}.delete")
+            return {}
         protocol = delete(self, condition, add_version_condition)
         return self._counting.driver(f"{type(self).__name__}.delete", renew=True).run(protocol)
 
@@ -339,11 +346,17 @@ class CountedModel(Model, metaclass=CountedModelMeta):
 
     def _create(self) -> Contribution:
         intent = Save(self)
+        if self._counting.window:
+            commit(intent, f"{type(self).__name__}.save")
+            return intent.moved
         self._counting.driver(f"{type(self).__name__}.save").run(perform([intent]))
         return intent.moved
 
     def _discard(self, of: tuple[CountedIn, ItemKey] | None) -> Contribution:
         intent = Discard(self, add_version_condition=False, of=of)
+        if self._counting.window:
+            commit(intent, f"{type(self).__name__}.delete")
+            return intent.moved
         self._counting.driver(f"{type(self).__name__}.delete").run(perform([intent]))
         return intent.moved
 

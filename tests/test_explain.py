@@ -46,6 +46,18 @@ def town(engine: Engine) -> None:
 # -- as json
 
 
+def test_the_price_in_a_group_stands_beside_that_of_a_lone_call() -> None:
+    create, delete = json.loads(text("test_group_commit:Post.like_tally", "post_id=a91f", "user_id=7c20"))
+    assert [(one["wcu"], one["wcu_in_a_group"]) for one in (create, delete)] == [(4, 2.02), (4, 2.02)]
+    plays = json.loads(text("test_group_commit:Video.plays", "video_id=v"))
+    assert [(one["wcu"], one["wcu_in_a_group"]) for one in plays] == [(1, 0.01), (1, 0.01)]
+    for alone in (("test_group_commit:Video.plays", "video_id=v", "--once", "t"), LIKE):
+        assert "wcu_in_a_group" not in text(*alone)
+    assert "create of a GroupedLike, 4 WCU; in a group of 99 (group_commit), 2.02 each" in text(
+        "test_group_commit:Post.like_tally", "post_id=a91f", "user_id=7c20", "--as", "boto3"
+    )
+
+
 def test_the_json_is_the_request_of_the_plan() -> None:
     create, delete = json.loads(text(*LIKE))
     like = Like(post_id="a91f", user_id="7c20", liked_at=1700000000)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, models, transaction
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models, transaction
 from pynacount.connections import connection_for
 from pynacount.errors import AlreadyCounted, KeyTemplateError, NotCounted, OutcomeUnknown, ParentMissing, TokenReused
 from pynacount.idempotency import MOST_CHARACTERS, idempotency_key, new_id
@@ -305,3 +305,32 @@ def test_an_id_is_the_same_when_the_request_comes_again_and_differs_within_it() 
     assert ids("k") == ids("k")
     made = [*ids("k"), *ids("k", "somebody"), *ids("other"), *ids(None), *ids(None)]
     assert len(set(made)) == len(made)
+
+
+def test_a_counter_whose_writes_go_in_groups_is_no_other(tables: Callable[..., None]) -> None:
+    class Crowd(models.PostMeta):
+        class Meta:
+            table_name = "Crowds"
+
+        like_tally = CounterField(attr_name="likeTally", group_commit=1)
+        views = CounterField(attr_name="views", group_commit=1)
+        likes: CountedSet[Any] = CountedSet(f"{__name__}:CrowdLike", tally="like_tally")
+
+    class CrowdLike(models.Like):
+        __qualname__ = "CrowdLike"
+
+        class Meta:
+            table_name = "Crowds"
+
+        post = CountedIn(Crowd.like_tally)
+
+    tables(Crowd, CrowdLike)
+    Crowd(post_id="c").save()
+    crowd = Crowd.ref(post_id="c")
+    for _ in range(2):
+        with idempotency_key("k"):
+            assert crowd.likes.add(user_id="u")
+            assert Crowd.views.increment(crowd) == 1
+    for _ in range(2):
+        with idempotency_key("back"):
+            assert crowd.likes.discard(user_id="u")

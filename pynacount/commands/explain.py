@@ -39,6 +39,9 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
       pynacount explain app.models:Post post_id=a91f user_id=7c20 user_id=81fa
       pynacount explain app.models:Stats.plays video_id=9f3a --once order-17
 
+    A counter with group_commit sends calls together: the price of each in a
+    group of 99 stands beside that of a lone one.
+
     Nothing is sent. The library sends them with a ClientRequestToken of its
     own; the AWS CLI and boto3 add one to each call.
 

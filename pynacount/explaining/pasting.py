@@ -12,12 +12,17 @@ from botocore import xform_name
 
 from pynacount.explaining.requests import Explained
 
+FULL_GROUP = 99
+"""Calls of the group for which a price in a group is given: the most children of one transaction."""
 WIDTH = 80
 """Columns that the Python snippet is laid out for."""
 
 
 def as_json(explained: Sequence[Explained]) -> str:
-    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu`` and ``rcu``."""
+    """One JSON document: a list of the writes, each with the exact ``request`` and its price, ``wcu`` and ``rcu``.
+
+    ``wcu_in_a_group`` is the price for each of 99 calls that share a request, where the counter commits in groups.
+    """
     return json.dumps(
         [
             {
@@ -26,6 +31,7 @@ def as_json(explained: Sequence[Explained]) -> str:
                 "operation": one.plan.operation,
                 "wcu": one.plan.cost().wcu,
                 "rcu": one.plan.cost().rcu,
+                **({} if one.shared is None else {"wcu_in_a_group": one.wcu_in_group(FULL_GROUP)}),
                 "request": one.plan.request(),
             }
             for one in explained
@@ -62,6 +68,8 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 def _title(one: Explained) -> str:
     cost = one.plan.cost()
     price = f"{cost.wcu:g} WCU" if cost.wcu else f"{cost.rcu:g} RCU"
+    if one.shared is not None:
+        price = f"{price}; in a group of {FULL_GROUP} (group_commit), {one.wcu_in_group(FULL_GROUP):g} each"
     article = "" if "." in one.model or "many" in one.verb else "a "  # a counter, Stats.plays; or a child's model
     return f"{one.verb} of {article}{one.model}, {price}"
 

@@ -4,7 +4,7 @@ counters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 from pynamodb.attributes import Attribute
 from pynamodb.constants import BOOLEAN, NUMBER, STRING
 
-from pynacount.amounts import amount, negative
+from pynacount.amounts import Amount, amount, negative
 from pynacount.errors import PynacountError, TargetError
 from pynacount.feed import Page
 from pynacount.fields import CounterField
-from pynacount.plan import Plan, Put
+from pynacount.plan import Plan, Put, build
 from pynacount.relations import CountedIn, CountedSet
 from pynacount.sizes import Cost
 from pynacount.targets import variable_of
@@ -25,6 +25,7 @@ Verb: TypeAlias = Literal["create", "delete", "add_many", "discard_many", "page"
 
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
+_MOVES: tuple[tuple[Verb, Callable[[Amount], Amount]], ...] = (("increment", lambda by: by), ("decrement", negative))
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -50,7 +51,8 @@ class Explained:
 
     ``model`` is the child's, ``Like``, or ``Stats.plays``, or the set, ``Post.likes``.
 
-    ``region`` and ``host`` are those of the model's ``Meta``, None where it has none.
+    ``region`` and ``host`` are those of the model's ``Meta``, None where it has none. ``shared`` are the write units of
+    what a group of calls needs but once, None where the write is not for groups.
     """
 
     model: str
@@ -58,6 +60,13 @@ class Explained:
     plan: Plan | Read
     region: str | None
     host: str | None
+    shared: float | None = None
+
+    def wcu_in_group(self, calls: int) -> float | None:
+        """The write units of one call of a group of so many; None where it is not for groups."""
+        if self.shared is None:
+            return None
+        return round(self.plan.cost().wcu - self.shared + self.shared / calls, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +123,10 @@ def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Ite
     region, host = _place(counter.owner)
     try:
         number = amount(by, counter.label)
-        yield Explained(counter.label, "increment", counter.plan_increment(ref, number, once=once), region, host)
-        taken = counter.plan_increment(ref, negative(number), once=once)
-        yield Explained(counter.label, "decrement", taken, region, host)
+        grouped = counter.group_commit is not None and once is None
+        for verb, moved in _MOVES:
+            plan = counter.plan_increment(ref, moved(number), once=once)
+            yield Explained(counter.label, verb, plan, region, host, plan.cost().wcu if grouped else None)
     except PynacountError as error:
         yield Unexplained(counter.label, error.msg)
 
@@ -154,11 +164,19 @@ def _of_child(
         yield Unexplained(model.__name__, " ".join(f"{type(error).__name__}: {error}".split()))
         return
     region, host = _place(model)
-    yield Explained(model.__name__, "create", create, region, host)
+    yield Explained(model.__name__, "create", create, region, host, _shared(child, create))
     # As it is deleted once it was read: guarded on what it counts by.
     item = next(write.item for write in create.writes if isinstance(write, Put) and write.key == _key(child))
     delete = model.from_raw_data(dict(item)).plan_delete()
-    yield Explained(model.__name__, "delete", delete, region, host)
+    yield Explained(model.__name__, "delete", delete, region, host, _shared(child, delete))
+
+
+def _shared(child: Any, plan: Plan) -> float | None:
+    """The write units of the one parent that a group of such children shares."""
+    parents = [write for write in plan.writes if write.key != _key(child)]
+    if not child._counting.window or len(parents) != 1:
+        return None
+    return plan.cost().wcu - build([w for w in plan.writes if w not in parents], needs_token=True).cost().wcu
 
 
 def _of_many(

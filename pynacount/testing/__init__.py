@@ -5,6 +5,7 @@ Needs nothing beyond the library itself until an engine is entered: :class:`Moto
 """
 
 from pynacount.testing.answers import ErrorAnswer
+from pynacount.testing.conflicts import Conflicts
 from pynacount.testing.dynamodb_local import DynamoDBLocalEngine
 from pynacount.testing.dynamodb_package import EngineUnavailable
 from pynacount.testing.engines import ENGINES, Engine, engine
@@ -18,6 +19,7 @@ from pynacount.testing.tables import create_tables
 __all__ = [
     "ENGINES",
     "Call",
+    "Conflicts",
     "DynamoDBLocalEngine",
     "Engine",
     "EngineUnavailable",

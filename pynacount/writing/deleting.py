@@ -40,7 +40,7 @@ def finish_deletion(instance: Any) -> Protocol[bool]:
 
     ``delete`` would begin one on a parent that came back in the meantime.
     """
-    cascades = _cascades(instance._counting)
+    cascades = cascades_of(instance._counting)
     item = yield from read_item(instance._counting.key_of(instance))
     if not cascades or item is None or not all(tally.closed_name in item for tally in (c.tally for c in cascades)):
         return False
@@ -55,7 +55,7 @@ def finish_deletion(instance: Any) -> Protocol[bool]:
 def _delete(
     instance: Any, condition: Condition | None, add_version_condition: bool, excluded: frozenset[tuple[str, ItemKey]]
 ) -> Protocol[Any]:
-    cascades = _cascades(instance._counting)
+    cascades = cascades_of(instance._counting)
     if not cascades:
         intent = Discard(instance, condition, add_version_condition, excluded=excluded)
         return (yield from perform([intent]))
@@ -69,7 +69,8 @@ def _delete(
         return {}  # deleted already, or by another cascade that finished first
 
 
-def _cascades(counting: Counting) -> list[CounterField]:
+def cascades_of(counting: Counting) -> list[CounterField]:
+    """The counters whose children go when their parent goes."""
     return [counter for counter in counting.counters.values() if counter.on_delete == "cascade" and counter.is_counted]
 
 

@@ -95,11 +95,11 @@ class Group:
     def take(self, member: Member) -> bool:
         """Take a member in, if its child is not written already and its items still fit."""
         size = item_size(member.intent.item) if isinstance(member.intent, Save) else 0
-        keys = self.keys | member.parents | {member.key}
-        fits = len(keys) <= MAX_TRANSACTION_ITEMS and self.size + size <= MOST_BYTES
+        new = {member.key, *member.parents} - self.keys
+        fits = len(self.keys) + len(new) <= MAX_TRANSACTION_ITEMS and self.size + size <= MOST_BYTES
         if member.key in self.children or (self.members and not fits):
             return False
-        self.keys = keys
+        self.keys |= new
         self.size += size
         self.children.add(member.key)
         self.members.append(member)

@@ -56,7 +56,7 @@ class Post(CountedModel):
     body = UnicodeAttribute(null=True)
     version = VersionAttribute()
     like_tally = CounterField(attr_name="likeTally")
-    star_tally = CounterField(attr_name="starTally", missing="zero")
+    star_tally = CounterField(attr_name="starTally", missing="zero", group_commit=2.5)
     likes: CountedSet[Like] = CountedSet("Like", tally="like_tally")
 
 
@@ -534,6 +534,10 @@ def tests_of_its_own() -> None:
         assert_type(injector.log[0].fault, testing.Fault | testing.ErrorAnswer | None)
         assert_type(injector.pending, int)
         assert_type(injector.injected, int)
+    with testing.Conflicts(client) as conflicts:
+        assert_type(conflicts, testing.Conflicts)
+        assert_type(conflicts.sent, int)
+        assert_type(conflicts.met, int)
 
 
 def exactness() -> None:
