@@ -14,6 +14,7 @@ from pynamodb.constants import NUMBER
 from pynamodb.exceptions import PynamoDBException
 from typing_extensions import Self
 
+from pynacount import idempotency
 from pynacount.amounts import Amount, amount, negative, stored_amount
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import MARKS, Missing, OnDelete, Source, Tally
@@ -482,6 +483,11 @@ class CounterField(Attribute[int]):
 
     def _move(self, of: CountedModel, move: Increment, once: str | None) -> int:
         counting, about = self.owner._counting, move.item.about
+        request = idempotency.current.get() if once is None else None
+        if request is not None and all(kind == "S" for kind, _ in move.item.key.values):  # where a marker can be kept
+            number = self._move(of, move, request.token((self.label, move.item.key)))
+            request.finish((self.label, move.item.key))
+            return number
         if once is None and self.shards == 1 and self.group_commit is not None and _is_plain_move(move):
             found = self._move_in_group(move, self.group_commit)
         elif once is None and self.shards == 1:
@@ -503,8 +509,8 @@ class CounterField(Attribute[int]):
                     error,
                 ) from error
         follow(self, of, move, found)
-        number: Any = move.item.number(self.tally, found)
-        return 0 if number is None else number  # None: gone again, where it is read afterwards
+        moved: Any = move.item.number(self.tally, found)
+        return 0 if moved is None else moved  # None: gone again, where it is read afterwards
 
     def _read_moved(self, move: Increment) -> Protocol[Item]:
         """What the increment wrote, as it is now, by a consistent read; of shards, their sum."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -380,3 +381,15 @@ class CountedModel(Model, metaclass=CountedModelMeta):
     @classmethod
     def _plans_of_many(cls, members: Iterable[Member], parent: Callable[[Member], Hashable] | None) -> list[Plan]:
         return plans_of(members if parent is None else by_parent(members, parent))
+
+
+def _forget_pynamodb_connections(model: Any = CountedModel) -> None:
+    """PynamoDB keeps a connection for each model, and a forked child would share its sockets with its parent."""
+    for subclass in model.__subclasses__():
+        if "_connection" in vars(subclass):
+            subclass._connection = None
+        _forget_pynamodb_connections(subclass)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_forget_pynamodb_connections)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -14,10 +12,10 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from browsing import chromium, errors
 from pynacount.amounts import Amount
 from pynacount.auditing.page import Page
 from pynacount.auditing.page.distribution import Distribution
@@ -261,51 +259,16 @@ def test_the_page_loads_nothing_and_its_policy_lets_in_its_own_style_and_script_
 # -- in a browser
 
 
-def missing() -> list[str]:
-    return [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-
-
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
-    """A Chromium without a window and of its own profile."""
-    if missing():
-        why = f"{' and '.join(missing())} not found"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{why}: the page is to be looked at in a browser here")
-        pytest.skip(why)
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for switch in (
-        "headless=new",
-        "no-sandbox",
-        "disable-gpu",
-        "disable-quic",
-        "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "disable-dev-shm-usage",
-        "window-size=1280,1000",
-        f"user-data-dir={tmp_path / 'profile'}",
-    ):
-        options.add_argument(f"--{switch}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    # The path is given, or Selenium would look for a driver on the network.
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    try:
+    with chromium(tmp_path / "profile") as driver:
         yield driver
-    finally:
-        driver.quit()
 
 
 def opened(browser: webdriver.Chrome, source: str, folder: Path) -> None:
     file = folder / "audit.html"
     file.write_text(source, "utf-8")
     browser.get(file.as_uri())
-
-
-def errors(browser: webdriver.Chrome) -> list[Any]:
-    return [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def head(browser: webdriver.Chrome, name: str) -> Any:

@@ -57,6 +57,22 @@ class TestReaching:
         by_hand = boto3.client("dynamodb", endpoint_url=engine.endpoint_url)
         assert by_hand.list_tables()["TableNames"] == ["Shop"]
 
+    def test_threads_are_served_whole_requests_one_after_another_if_need_be(self, engine, tables):
+        tables(Stock)
+        Stock("SHOP", "tea", left=0).save()
+        clients = [client(attempts=10) for _ in range(8)]
+
+        def add_twenty(client):
+            for _ in range(20):
+                client.transact_write_items(TransactItems=[add("tea")])
+
+        threads = [threading.Thread(target=add_twenty, args=(one,)) for one in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert left(clients[0], "tea") == 160
+
     def test_reset_drops_every_table(self, engine, shop):
         engine.reset()
         assert shop.list_tables()["TableNames"] == []

@@ -77,7 +77,7 @@ def test_the_package_and_an_application_pass_strict_checking() -> None:
 
 def test_mypy_of_this_project_checks_the_package_and_the_application_strictly() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    assert '\nfiles = ["pynacount", "tests/typing"]\n' in text
+    assert '\nfiles = ["pynacount", "tests/typing", "docs/examples"]\n' in text
     assert "\nstrict = true\n" in text
 
 
@@ -266,6 +266,12 @@ def shipped() -> list[str]:
     return setup["options.package_data"]["*"].split()
 
 
+def is_shipped(path: Path) -> bool:
+    """A pattern is taken from each package's own folder."""
+    folders = [folder for folder in path.parents if (PACKAGE / folder / "__init__.py").exists()]
+    return any(fnmatch(str(path.relative_to(folder)), pattern) for folder in folders for pattern in shipped())
+
+
 def test_the_package_ships_its_mark_of_being_typed() -> None:
     assert (PACKAGE / "py.typed").is_file()
     assert "py.typed" in shipped()
@@ -275,12 +281,7 @@ def test_every_file_of_the_package_is_shipped() -> None:
     beside = [
         path.relative_to(PACKAGE) for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ]
-    forgotten = [
-        str(path)
-        for path in beside
-        # A pattern is taken from each package's own folder.
-        if path.suffix != ".py" and not any(fnmatch(str(path), pattern) for pattern in shipped())
-    ]
+    forgotten = [str(path) for path in beside if path.suffix != ".py" and not is_shipped(path)]
     assert forgotten == []
 
 

@@ -16,7 +16,9 @@ from pynacount.commands.stream import stream_command
 from pynacount.commands.trouble import Group
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(
+    name="pynacount", cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80}
+)
 @click.version_option(pynacount.__version__, prog_name="pynacount")
 def group() -> None:
     """Exact counters on DynamoDB, over PynamoDB.

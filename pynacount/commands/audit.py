@@ -10,6 +10,7 @@ import click
 
 from pynacount.auditing.page import Page
 from pynacount.commands.audited import Report, record, row
+from pynacount.commands.called import program
 from pynacount.commands.eta import expected_items
 from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
@@ -111,7 +112,7 @@ def _end(report: Report, html: IO[str] | None, *, as_json: bool) -> None:
         if html is not None:
             click.echo(f"the page is in {html.name}")
     if report.stopped:
-        click.echo("pynacount audit: stopped; the rest was not looked at", err=True)
+        click.echo(f"{program()} audit: stopped; the rest was not looked at", err=True)
     sys.exit(FAILED if report.wrong or report.stopped else 0)
 
 

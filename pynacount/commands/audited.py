@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, get_args
 
 from pynacount.amounts import Amount
+from pynacount.commands.called import program
 from pynacount.commands.eta import left, slowed
 from pynacount.commands.records import key_record
 from pynacount.fields import CounterField
@@ -91,15 +92,15 @@ class Report:
         others = [counter for counter in self.counters if not is_elsewhere(counter)]
         mended = [counter for counter in others if self._has(counter, REPAIRED)]
         swept = [counter for counter in others if self._has(counter, {"closed"})]
-        lines = [f"mend them: pynacount repair {target}" for target in self._targets(mended, apart)]
+        lines = [f"mend them: {program()} repair {target}" for target in self._targets(mended, apart)]
         lines += [_mended_by_hand(counter) for counter in apart if self._has(counter, {"drifted"})]
         if not lines:
             lines = [
-                f"finish what was to be deleted: pynacount repair {target} --sweep"
+                f"finish what was to be deleted: {program()} repair {target} --sweep"
                 for target in self._targets(swept, apart)
             ]
         if not lines and self.states["unseeded"]:
-            lines.append(f"seed them: pynacount migrate {self.target}")
+            lines.append(f"seed them: {program()} migrate {self.target}")
         return lines
 
     def _has(self, counter: CounterField, states: Collection[str]) -> bool:
@@ -151,7 +152,7 @@ def row(found: Audited, *, first: bool) -> list[str]:
 def _mended_by_hand(counter: CounterField) -> str:
     return (
         f"no repair takes {counter.label}, since only a scan finds its children: declare an index on them; or, while "
-        f"nobody writes, remove {counter.attr_name} where it drifted and run pynacount migrate {counter.tally.target}"
+        f"nobody writes, remove {counter.attr_name} where it drifted and run {program()} migrate {counter.tally.target}"
     )
 
 

@@ -8,6 +8,7 @@ from typing import get_args
 
 import click
 
+from pynacount.commands.called import program
 from pynacount.errors import TargetError
 from pynacount.explaining import Explained, Unexplained, as_boto3, as_cli, as_json
 from pynacount.explaining import explain as explained
@@ -56,7 +57,7 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
         raise TargetError("nothing to explain: " + "; ".join(f"{one.model}: {one.why}" for one in left_out))
     click.echo(_FORMS[form](shown))
     for one in left_out:
-        click.echo(f"pynacount explain: {one.model} left out: {one.why}", err=True)
+        click.echo(f"{program()} explain: {one.model} left out: {one.why}", err=True)
 
 
 def _amount(text: str) -> Decimal:

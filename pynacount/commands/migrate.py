@@ -14,6 +14,7 @@ from typing import Any, Literal
 import click
 
 from pynacount import streams
+from pynacount.commands.called import program
 from pynacount.commands.eta import duration, expected_items, left, slowed
 from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
@@ -125,7 +126,7 @@ def migrate_command(
                     progress.say(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}")
     except KeyboardInterrupt:
         again = f" --state {state}" if state else ", with --state to go on where it stopped"
-        click.echo(f"pynacount migrate: stopped between two parents; call it again{again}", err=True)
+        click.echo(f"{program()} migrate: stopped between two parents; call it again{again}", err=True)
         sys.exit(FAILED)
     if as_json:
         click.echo(json_line({"kind": "summary", **report.summary()}))

@@ -12,6 +12,7 @@ from typing import IO, Any, BinaryIO, NoReturn, cast
 
 import click
 
+from pynacount.commands.called import program
 from pynacount.commands.interrupts import stop_at_interrupt
 from pynacount.commands.options import Rate
 from pynacount.commands.progress import Progress
@@ -91,7 +92,7 @@ def repair_command(
         for line in report.lines():
             click.echo(line)
     if report.stopped:
-        click.echo("pynacount repair: stopped between two parents; call it again to go on", err=True)
+        click.echo(f"{program()} repair: stopped between two parents; call it again to go on", err=True)
     unmended = report.statuses["failed"] or report.statuses["left"]
     sys.exit(FAILED if report.stopped or (unmended and not dry_run) else 0)
 
@@ -149,5 +150,5 @@ def _to_read_twice(file: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _wrong(message: str) -> NoReturn:
-    click.echo(f"pynacount repair: {message}", err=True)
+    click.echo(f"{program()} repair: {message}", err=True)
     sys.exit(USAGE)

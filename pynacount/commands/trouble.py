@@ -67,9 +67,14 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except (PynamoDBException, BotoCoreError, ClientError) as error:
-            name = " ".join(filter(None, (ctx.info_name, ctx.invoked_subcommand)))
+            name = " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand)))
             click.echo(f"{name}: {in_one_line(error)}", err=True)
-            sys.exit(USAGE if isinstance(error, _USAGE) else FAILED)
+            sys.exit(status_of(error))
+
+
+def status_of(error: Exception) -> int:
+    """The exit status that an error ends a command with."""
+    return USAGE if isinstance(error, _USAGE) else FAILED
 
 
 def in_one_line(error: Exception) -> str:

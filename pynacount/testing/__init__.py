@@ -9,6 +9,7 @@ from pynacount.testing.conflicts import Conflicts
 from pynacount.testing.dynamodb_local import DynamoDBLocalEngine
 from pynacount.testing.dynamodb_package import EngineUnavailable
 from pynacount.testing.engines import ENGINES, Engine, engine
+from pynacount.testing.exact import assert_exact
 from pynacount.testing.fault_kinds import Fault
 from pynacount.testing.faults import Call, FaultInjector
 from pynacount.testing.moto_engine import MotoEngine
@@ -26,6 +27,7 @@ __all__ = [
     "Fault",
     "FaultInjector",
     "MotoEngine",
+    "assert_exact",
     "create_tables",
     "engine",
     "record_requests",

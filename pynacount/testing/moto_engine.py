@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -26,8 +27,9 @@ class MotoEngine(Engine):
     Moto ignores the conditions of PartiQL's ``UPDATE`` too; here they hold.
     Every botocore client is caught, whether it was made before or after moto was first imported.
 
-    It copies whole tables on every transaction, so keep them small, and it is not safe under threads. Entering
-    raises ``ImportError`` if moto is not installed.
+    It copies whole tables on every transaction, so keep them small. It answers one request at a time, whatever the
+    number of threads: enough for a server under development, and no place to look for races. Entering raises
+    ``ImportError`` if moto is not installed.
     """
 
     name: ClassVar[str] = "moto"
@@ -49,6 +51,7 @@ class MotoEngine(Engine):
     def _start(self, stack: ExitStack) -> None:
         try:
             from moto import mock_aws
+            from moto.core.botocore_stubber import BotocoreStubber
             from moto.core.models import botocore_stubber
             from moto.dynamodb.responses import DynamoHandler
         except ImportError as error:
@@ -57,6 +60,8 @@ class MotoEngine(Engine):
             ) from error
         self._tokens.clear()
         stack.enter_context(mock_aws())
+        in_turn = _one_at_a_time(BotocoreStubber.process_request)
+        stack.enter_context(mock.patch.object(BotocoreStubber, "process_request", in_turn))
         stack.enter_context(mock.patch.object(URLLib3Session, "send", _answered_by(botocore_stubber)))
         stack.enter_context(mock.patch.object(DynamoHandler, "transact_write_items", self._transact_write_items()))
         stack.enter_context(mock.patch.object(DynamoHandler, "batch_execute_statement", batch_execute_statement))
@@ -95,6 +100,17 @@ def _fingerprint(body: dict[str, Any]) -> str:
         sort_keys=True,
         default=repr,
     )
+
+
+def _one_at_a_time(process: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Moto's tables are not safe under threads: one request is answered after another."""
+    lock = threading.RLock()
+
+    def in_turn(stubber: Any, request: Any) -> Any:
+        with lock:
+            return process(stubber, request)
+
+    return in_turn
 
 
 def _answered_by(stubber: Callable[..., AWSResponse | None]) -> Callable[[URLLib3Session, Any], AWSResponse]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pynacount import idempotency
 from pynacount.commit import AGAIN, Driver
 from pynacount.connections import connection_for, deadline_of
 from pynacount.errors import CounterContention, PynacountError
@@ -29,6 +30,9 @@ def commit(intent: Save | Discard, about: str) -> None:
     What it raises is what it would raise alone, and beside that what :func:`call_in_group` says of deadlines.
     """
     counting = intent.counting
+    if idempotency.current.get() is not None:
+        counting.driver(about).run(perform([intent]))  # with a marker of its own; it goes before what a discard reads
+        return
     if isinstance(intent, Discard) and intent.reads_first:
         counting.driver(about).run(_read(intent))  # it may turn out to count elsewhere
     parents = {key for _, key in intent.moved}

@@ -24,6 +24,7 @@ from pynacount.writing.editing import Edit
 from pynacount.writing.intents import Intent, NeedsSeed
 from pynacount.writing.parents import Known, parent_writes
 from pynacount.writing.refusals import read_refusal
+from pynacount.writing.requested import Replayed, marking_of, replayed
 
 
 def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -> Protocol[dict[str, Any]]:
@@ -32,6 +33,19 @@ def perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None = None) -
     Answers only once the truth is known: the response of the write that landed, or the error that says why none
     did. ``extra`` are further arguments of a plain write.
     """
+    marking = marking_of(intents)
+    if marking is None:
+        return (yield from _perform(intents, extra))
+    try:
+        answer = yield from _perform([marking, *intents], None)  # first, so that it is also the first to be refused
+    except Replayed:
+        replayed(intents)
+        answer = {}
+    marking.finish()
+    return answer
+
+
+def _perform(intents: Sequence[Intent], extra: Mapping[str, Any] | None) -> Protocol[dict[str, Any]]:
     for intent in intents:
         yield from intent.read()
     known = Known()

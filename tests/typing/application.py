@@ -33,6 +33,7 @@ from pynacount import (
 from pynacount.bulk import Added, Discarded, Failed
 from pynacount.connections import connection_for
 from pynacount.feed import Page, PageRow
+from pynacount.idempotency import idempotency_key, new_id
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.pool import Incremented
@@ -538,6 +539,13 @@ def several_writes() -> None:
         tx.check(Writer(name="ada"), Writer.sk.does_not_exist())
 
 
+def requests_that_come_again() -> None:
+    Post(post_id="requested").save()
+    with idempotency_key("f81d4fae", scope="7c20"):
+        assert_type(new_id("7c20"), str)
+        assert_type(Post.ref(post_id="requested").likes.add(user_id="7c20"), bool)
+
+
 def uncounted_writes() -> None:
     BlogPost(post_id="a").save()
     with uncounted() as block:
@@ -610,6 +618,11 @@ def tests_of_its_own() -> None:
         assert_type(conflicts.met, int)
 
 
+def exactness() -> None:
+    Post(post_id="exact").save()
+    testing.assert_exact(Post)
+
+
 def engines_of_its_own() -> None:
     """They are made, not entered."""
     for name in testing.ENGINES:
@@ -647,8 +660,10 @@ PROGRAMS = (
     finding,
     plans,
     several_writes,
+    requests_that_come_again,
     uncounted_writes,
     refusals,
     tests_of_its_own,
+    exactness,
     engines_of_its_own,
 )

@@ -1,0 +1,25 @@
+"""Try the board: ``python docs/examples/django_board/run.py [PORT]``, after ``pip install -e ".[django,demo]"``.
+
+The table is in the memory of this process, and gone with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).parents[1])
+
+import django
+from django.core.management import call_command
+
+from board.doing import prepare
+from pynacount.testing import MotoEngine
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_board.settings")
+    django.setup()
+    with MotoEngine():
+        prepare()
+        call_command("runserver", sys.argv[1] if len(sys.argv) > 1 else "8000", "--noreload")

@@ -1,0 +1,1 @@
+"""pynacount at home in web frameworks. What they share is in the modules beside their own."""

@@ -1,0 +1,92 @@
+"""The page of counters and their drift, and the page of one parent. Both only read."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.module_loading import import_string
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from pynacount.contrib.django.conf import setting, targets
+from pynacount.contrib.overview import counters_of, overview, repair_arguments
+from pynacount.errors import KeyTemplateError, TargetError
+from pynacount.fields import CounterField
+from pynacount.inspecting import inspect
+from pynacount.inspecting.parts import Parent
+from pynacount.inspecting.texts import notes, plain, verdict
+from pynacount.protocols.standings import Standing
+from pynacount.tallies import Audited
+from pynacount.targets import key_variables
+
+
+def may_look(request: HttpRequest) -> bool:
+    """Where ``MAY_LOOK`` says nothing: everybody in development, else who is on the staff, by Django's own users."""
+    user: Any = getattr(request, "user", None)
+    return settings.DEBUG or bool(user is not None and user.is_active and user.is_staff)
+
+
+def _check(request: HttpRequest) -> None:
+    allowed = setting("MAY_LOOK") or may_look
+    if not (import_string(allowed) if isinstance(allowed, str) else allowed)(request):
+        raise PermissionDenied
+
+
+@require_safe
+@never_cache
+def counters(request: HttpRequest) -> HttpResponse:
+    """Every counter, and those of a sample of its parents that are not ok."""
+    _check(request)
+    known = {counter.tally.target: counter for counter in counters_of(targets())}
+    shown = [
+        {"counter": one, "rows": [_row(known[one.target], row) for row in one.rows]}
+        for one in overview(list(known.values()), setting("SAMPLE"))
+    ]
+    return render(request, "pynacount/counters.html", {"counters": shown, "sample": setting("SAMPLE")})
+
+
+def _row(counter: CounterField, found: Audited) -> dict[str, Any]:
+    try:
+        variables = counter.owner._counting.schema.read_key(found.key)
+    except KeyTemplateError:  # a child that does not tell its parent
+        return {"found": found, "link": ""}
+    link = reverse("pynacount:parent", args=[counter.tally.target])
+    return {"found": found, "name": _named(variables), "link": f"{link}?{urlencode(variables)}"}
+
+
+@require_safe
+@never_cache
+def parent(request: HttpRequest, target: str) -> HttpResponse:
+    """One parent: its item, its tally beside its count, and how it is repaired."""
+    _check(request)
+    counter = next((c for c in counters_of(targets()) if c.tally.target == target), None)
+    if counter is None:
+        raise Http404("no such counter")
+    try:
+        variables = key_variables(counter.owner, [f"{name}={value}" for name, value in request.GET.items()])
+        parts = list(inspect([counter], counter.owner.ref(**variables), first=0))
+    except (TargetError, KeyTemplateError) as error:
+        raise Http404(error.msg) from error
+    item = next(part for part in parts if isinstance(part, Parent))
+    standing = next(part for part in parts if isinstance(part, Standing))
+    row = Audited(counter.label, item.key, "ok", standing.tally, standing.count)
+    context = {
+        "name": _named(variables),
+        "item": item,
+        "attributes": {name: plain(value) for name, value in sorted((item.item or {}).items())},
+        "standing": standing,
+        "verdict": verdict(standing),
+        "notes": notes(standing, item),
+        "repair": f"python manage.py tallies repair {repair_arguments(counter, row)}",
+    }
+    return render(request, "pynacount/parent.html", context)
+
+
+def _named(variables: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items())

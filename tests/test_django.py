@@ -1,0 +1,376 @@
+"""pynacount in Django: its answers, its commands, its checks, its pages. There is no database."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import django
+import pytest
+from django.conf import settings
+from django.core.checks import CheckMessage, run_checks
+from django.core.management import CommandError, call_command
+from django.http import HttpRequest, HttpResponse
+from django.template import Context, Template
+from django.test import Client, override_settings
+from django.urls import include, path
+from django.views import View
+
+ROOT = Path(__file__).parents[1]
+
+if not settings.configured:
+    settings.configure(
+        ALLOWED_HOSTS=["testserver"],
+        DEBUG=False,
+        INSTALLED_APPS=["pynacount.contrib.django"],
+        PYNACOUNT={"MODELS": ["social:Post"]},
+        ROOT_URLCONF=__name__,
+        SECRET_KEY="tests",
+        TEMPLATES=[{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True}],
+    )
+    django.setup()
+
+from pynacount import errors  # noqa: E402
+from pynacount.connections import connection_for  # noqa: E402
+from pynacount.contrib.django import CountedViewMixin, counted_view  # noqa: E402
+from pynacount.contrib.django.management.commands.tallies import Command  # noqa: E402
+from pynacount.testing import Fault, FaultInjector, record_requests  # noqa: E402
+from social import ALL, Like, Post, number, put  # noqa: E402
+
+JSON = {"Accept": "application/json"}
+
+
+@counted_view
+def like(request: HttpRequest, post: str, user: str) -> HttpResponse:
+    Like(post_id=post, user_id=user).save()
+    return HttpResponse(status=201)
+
+
+class LikeView(CountedViewMixin, View):
+    def post(self, request: HttpRequest, post: str, user: str) -> HttpResponse:
+        Like(post_id=post, user_id=user).save()
+        return HttpResponse(status=201)
+
+    def delete(self, request: HttpRequest, post: str, user: str) -> HttpResponse:
+        Post.ref(post_id=post).likes.remove(user_id=user)
+        return HttpResponse(status=204)
+
+
+@counted_view
+def raises(request: HttpRequest, name: str) -> HttpResponse:
+    raise getattr(errors, name)("the parent PK='POST#secret' of table Town")
+
+
+urlpatterns = [
+    path("posts/<path:post>/likes/<user>", like),
+    path("class/<path:post>/likes/<user>", LikeView.as_view()),
+    path("raise/<name>", raises),
+    path("counters/", include("pynacount.contrib.django.urls")),
+]
+
+
+@pytest.fixture(autouse=True)
+def town(tables: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynacount.tallies.suspects.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("pynacount.commit.time.sleep", lambda seconds: None)
+    tables(*ALL)
+    Post(post_id="a").save()
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(raise_request_exception=False)
+
+
+# -- views
+
+
+@pytest.mark.parametrize("kind", ["posts", "class"])
+def test_a_second_like_is_a_conflict_and_a_like_of_no_post_is_not_found(client: Client, kind: str) -> None:
+    paths = (f"/{kind}/a/likes/u", f"/{kind}/a/likes/u", f"/{kind}/b/likes/u", f"/{kind}/a%23b/likes/u")
+    answers = [client.post(path, headers=JSON) for path in paths]
+    assert [answer.status_code for answer in answers] == [201, 409, 404, 400]
+    assert answers[1]["Content-Type"] == "application/problem+json"
+    assert answers[1].json()["code"] == "already-counted"
+
+
+def test_a_mixin_answers_for_every_method(client: Client) -> None:
+    assert client.delete("/class/a/likes/u").status_code == 404
+
+
+def test_contention_asks_to_come_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Like.Meta, "counted_deadline", 0.1)
+    with (
+        override_settings(PYNACOUNT={"RETRY_AFTER": 4.2}),
+        FaultInjector(connection_for(Like.Meta).client) as injector,
+    ):
+        injector.next(*[Fault.CONFLICT] * 5000)
+        answer = client.post("/posts/a/likes/u")
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json", "*/*"])
+def test_no_answer_shows_what_is_for_the_log(client: Client, accept: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pynacount")
+    answer = client.get("/raise/ParentMissing", headers={"Accept": accept})
+    assert answer.status_code == 404
+    assert "secret" not in answer.content.decode() and "does not exist" in answer.content.decode()
+    assert "PK='POST#secret'" in caplog.text
+    assert answer["Content-Type"].startswith("text/html") is (accept != "application/json")
+
+
+def test_the_projects_own_page_is_shown(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "409.html").write_text("<h1>Ours</h1>{{ answer.text }}")
+    backend = "django.template.backends.django.DjangoTemplates"
+    with override_settings(TEMPLATES=[{"BACKEND": backend, "DIRS": [tmp_path]}]):
+        assert client.get("/raise/AlreadyCounted").content == b"<h1>Ours</h1>That is there already."
+        other = client.get("/raise/ParentMissing")  # a project without the library's templates
+        assert (other.status_code, other["Content-Type"]) == (404, "text/plain; charset=utf-8")
+
+
+def test_a_mistake_in_the_program_is_not_answered(client: Client) -> None:
+    assert client.get("/raise/UncountedWrite").status_code == 500
+
+
+@pytest.mark.parametrize("kind", ["posts", "class"])
+def test_a_request_that_comes_again_under_its_key_is_told_the_same(client: Client, kind: str) -> None:
+    def post(key: str) -> int:
+        return client.post(f"/{kind}/a/likes/u", headers={"Idempotency-Key": key}).status_code
+
+    assert [post("k"), post("k"), post("other"), post(" ")] == [201, 201, 409, 400]
+    assert number("POST#a", "likeTally") == "1"
+
+
+def test_an_async_view_is_refused_when_it_is_declared() -> None:
+    async def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="no async interface; make it a plain view"):
+        counted_view(view)
+
+
+def test_the_filter_is_there() -> None:
+    template = Template("{% load pynacount %}{{ count|short_count }} {{ none|short_count }}")
+    assert template.render(Context({"count": 1234, "none": None})) == "1.2K –"  # noqa: RUF001
+
+
+# -- commands
+
+
+def run(*arguments: str, **options: Any) -> str:
+    out = io.StringIO()
+    call_command("tallies", *arguments, stdout=out, **options)
+    return out.getvalue()
+
+
+def drift() -> None:
+    put("POST#b", "META", likeTally={"N": "5"})
+
+
+def test_the_commands_are_those_of_pynacount() -> None:
+    drift()
+    with pytest.raises(CommandError, match="audit: something is wrong") as told:
+        run("audit", "--workers", "1")
+    assert told.value.returncode == 1
+    assert "1 of 2 tallies repaired" in run("repair", "social:Post", "--noinput", "--workers", "1")
+    assert "already" in run("migrate", "--no-input", "--workers", "1")
+    assert "1 ok" in run("audit", "social:Post", "--key", "post_id=b", "--noinput")
+    assert "No drift" in run("inspect", "social:Post", "post_id=a")
+    assert "TransactItems" in run("explain", "social:Post", "post_id=a", "user_id=u")
+
+
+def test_what_is_wrong_is_told_as_django_tells_it() -> None:
+    for arguments, said in (
+        (("audit", "nosuch"), "there is no module nosuch"),
+        (("audit", "--nosuch"), "No such option"),
+        (("audit", "--workers", "0"), "Invalid value for '--workers'"),
+        (("inspect", "social:Post"), "post_id: missing"),
+        (("nosuch",), "invalid choice"),
+    ):
+        with pytest.raises(CommandError, match=said) as told:
+            run(*arguments)
+        assert told.value.returncode in (1, 2)
+
+
+def test_which_models_are_meant_is_asked_in_one_line() -> None:
+    for models in ([], ["social:Post", "social:Album"]):
+        with override_settings(PYNACOUNT={"MODELS": models}), pytest.raises(CommandError, match="Name a TARGET"):
+            run("audit")
+
+
+def test_verbosity_0_says_nothing_and_still_tells_by_the_status() -> None:
+    assert run("audit", "-v0", "--workers", "1") == ""
+    drift()
+    with pytest.raises(CommandError):
+        run("audit", "--verbosity", "0", "--workers", "1")
+
+
+def test_colour_is_as_django_is_told() -> None:
+    assert "\x1b[" in run("inspect", "social:Post", "post_id=a", "--force-color")
+    assert "\x1b[" not in run("inspect", "social:Post", "post_id=a", "--no-color")
+    assert not {"NO_COLOR", "FORCE_COLOR"} & os.environ.keys()
+
+
+def test_manage_py_exits_with_the_commands_own_status_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "manage.py").write_text(
+        "import sys\n"
+        "from django.conf import settings\n"
+        "from django.core.management import execute_from_command_line\n"
+        "settings.configure(INSTALLED_APPS=['pynacount.contrib.django'])\n"
+        "execute_from_command_line(sys.argv)\n"
+    )
+    for arguments, status, said in (
+        (("audit", "nosuch"), 2, "CommandError: there is no module nosuch"),
+        (("audit", "--help"), 0, "Usage: manage.py tallies audit"),
+        (("--help",), 0, "repair    Mend tallies that drifted, live."),
+        (("nosuch",), 2, "invalid choice"),
+    ):
+        command = [sys.executable, "manage.py", "tallies", *arguments]
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, "Traceback" in done.stderr) == (status, False)
+        assert said in done.stdout + done.stderr
+
+
+def test_the_help_reads_well_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    Command().create_parser("manage.py", "tallies").print_help()
+    for name in ("audit", "migrate", "repair", "inspect", "explain"):
+        call_command("tallies", name, "--help")
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+# -- checks
+
+
+def checked(**pynacount: Any) -> list[CheckMessage]:
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post"], **pynacount}):
+        return run_checks(tags=["pynacount"])
+
+
+def ids(**pynacount: Any) -> list[str]:
+    return [str(message.id) for message in checked(**pynacount)]
+
+
+@pytest.fixture
+def without_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The engine's own endpoint is one for development."""
+    with override_settings(DEBUG=True):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"MODLES": []}, "no setting 'MODLES'"),
+        ({"MODELS": 5}, "must be a list of targets"),
+        ({"RETRY_AFTER": 0}, "seconds above 0"),
+        ({"SAMPLE": -1}, "0 or more"),
+        ({"CHECK_TABLES": "no"}, "True or False"),
+        ({"MAY_LOOK": 5}, "callable"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_an_error(given: dict[str, Any], said: str) -> None:
+    (message,) = checked(**given)
+    assert (message.id, said in message.msg) == ("pynacount.E001", True)
+
+
+def test_models_that_do_not_import_are_an_error() -> None:
+    assert ids(MODELS=["nosuch"]) == ["pynacount.E002"]
+
+
+@pytest.mark.usefixtures("without_endpoint")
+class TestTables:
+    def test_all_is_well(self) -> None:
+        assert ids() == []
+
+    def test_a_missing_table_and_a_missing_stream_are_errors(
+        self, engine: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Post.Meta, "stream_view_type", "NEW_AND_OLD_IMAGES", raising=False)
+        (message,) = checked()
+        assert message.id == "pynacount.E004" and "StreamViewType=NEW_AND_OLD_IMAGES" in str(message.hint)
+        engine.reset()
+        assert ids() == ["pynacount.E003"]
+
+    def test_a_sample_that_is_unseeded_or_wrong_is_a_warning(self) -> None:
+        drift()
+        put("POST#new", "META")
+        found = checked()
+        assert [message.id for message in found] == ["pynacount.W003", "pynacount.W004"]
+        assert "1 of 3 parents" in found[0].msg and "tallies migrate social:Post.like_tally" in str(found[0].hint)
+        assert ids(SAMPLE=0) == []
+
+    def test_nothing_is_asked_of_dynamodb_where_it_is_not_to_be(self) -> None:
+        with record_requests(connection_for(Post.Meta).client) as sent:
+            assert ids(CHECK_TABLES=False) == []
+        assert sent == []
+
+    def test_tables_that_cannot_be_asked_for_are_a_warning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with FaultInjector(connection_for(Post.Meta).client) as injector:
+            injector.next(Fault.REFUSED_CONNECTION, operation="DescribeTable")
+            assert ids() == ["pynacount.W002"]
+
+
+def test_an_endpoint_for_development_is_a_warning_in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000")
+    found = checked(CHECK_TABLES=False)
+    assert [message.id for message in found] == ["pynacount.W001"]
+    assert "$AWS_ENDPOINT_URL_DYNAMODB leads to http://localhost:8000" in found[0].msg
+    with override_settings(DEBUG=True):
+        assert ids(CHECK_TABLES=False) == []
+
+
+# -- pages
+
+
+def anybody(request: HttpRequest) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("page", ["/counters/", "/counters/social:Post.like_tally/?post_id=a"])
+def test_the_pages_are_for_those_who_may_look(client: Client, page: str) -> None:
+    assert client.get(page).status_code == 403
+    with override_settings(DEBUG=True):
+        assert client.get(page).status_code == 200
+    for allowed in (anybody, f"{__name__}.anybody"):
+        with override_settings(PYNACOUNT={"MODELS": ["social:Post"], "MAY_LOOK": allowed}):
+            assert client.get(page).status_code == 200
+            assert client.post(page).status_code == 405
+
+
+@override_settings(DEBUG=True)
+def test_the_page_shows_counters_and_leads_to_the_repair(client: Client) -> None:
+    drift()
+    put("POST#<b>", "META", likeTally={"N": "7"})
+    page = client.get("/counters/").content.decode()
+    assert "Post.like_tally" in page and "3 looked at" in page
+    link = "/counters/social:Post.like_tally/?post_id=b"
+    assert f'href="{link}"' in page
+    assert "<b>" not in page and "&lt;b&gt;" in page
+    parent = client.get(link).content.decode()
+    assert "python manage.py tallies repair social:Post.like_tally --key post_id=b" in parent
+    assert "DRIFT" in parent
+    assert number("POST#b", "likeTally") == "5"  # it writes nothing
+
+
+@override_settings(DEBUG=True)
+@pytest.mark.parametrize("page", ["nosuch:Post.like_tally/?post_id=a", "social:Post.like_tally/", "os/?a=b"])
+def test_a_page_of_what_is_not_there_is_not_found(client: Client, page: str) -> None:
+    assert client.get(f"/counters/{page}").status_code == 404
+
+
+@override_settings(DEBUG=True)
+def test_a_parent_that_is_missing_is_shown_as_missing(client: Client) -> None:
+    page = client.get("/counters/social:Post.like_tally/?post_id=gone").content.decode()
+    assert "There is no such item" in page
+
+
+@override_settings(DEBUG=True, PYNACOUNT={})
+def test_a_page_without_counters_says_how_to_name_them(client: Client) -> None:
+    assert "None is named" in client.get("/counters/").content.decode()
