@@ -40,7 +40,7 @@ def test_mistakes_in_the_program_have_none() -> None:
     unanswered = {kind.__name__ for kind in kinds if answer_to(kind("x")) is None}
     assert unanswered == {
         *("PynacountError", "UncountedWrite", "CounterTypeError", "DeclarationError"),
-        *("StateError", "PlanError", "TargetError"),
+        *("StateError", "PlanError", "StreamRecordError", "TargetError"),
     }
 
 
