@@ -110,7 +110,7 @@ def test_what_is_sent_asks_for_the_keys_and_the_number_alone() -> None:
             {"PK": {"S": "POST#a"}, "SK": {"S": "LIKE#USER#u"}},
         ],
         "ConsistentRead": False,
-        "ProjectionExpression": "PK, SK, likeTally, likeTallyWas",
+        "ProjectionExpression": "PK, SK, likeTally, likeTallyWas, likeTallyShards, likeTallyRetiring",
     }
 
 
