@@ -15,6 +15,7 @@ import pytest
 from botocore.session import get_session
 from click.testing import CliRunner, Result
 
+import party
 import social
 import video
 from pynacount.commands import group
@@ -138,6 +139,70 @@ def test_the_boto3_snippet_of_an_increment_runs(engine: Engine) -> None:
     exec(snippet, {})
     exec(snippet, {})
     assert video.Stats.plays.value(video.Stats.ref(video_id="9f3a")) == 1
+
+
+# -- in shards
+
+
+@pytest.fixture
+def party_tables(engine: Engine) -> None:
+    create_tables(*party.ALL)
+
+
+def test_a_child_of_a_parent_in_shards_is_explained_by_the_shard_that_it_moves(party_tables: None) -> None:
+    party.Post(post_id="1").save()
+    create, delete = json.loads(text("party:Post", "post_id=1", "user_id=7c20"))
+    with record_requests(connection_for(party.Post.Meta).client) as sent:
+        party.Post.ref(post_id="1").likes.add(user_id="7c20")
+        party.Post.ref(post_id="1").likes.discard(user_id="7c20")
+    for (_, request), one in zip(sent, (create, delete), strict=True):
+        assert request["TransactItems"] == one["request"]["TransactItems"]
+        shard = one["request"]["TransactItems"][1]["Update"]["Key"]["SK"]["S"]
+        assert (one["wcu"], one["note"]) == (4, f"Post.like_tally in {shard}, one of 4 shards")
+    assert "# create of a Like, 4 WCU, Post.like_tally in META#likeTally#" in text(
+        "party:Post", "post_id=1", "user_id=7c20", "--as", "cli"
+    )
+
+
+def test_many_children_name_the_one_shard_that_they_share() -> None:
+    users = [f"user_id=u{number}" for number in range(20)]
+    (add,) = json.loads(text("party:Post", "post_id=1", *users, "--only", "add_many"))
+    (update,) = [one["Update"] for one in add["request"]["TransactItems"] if "Update" in one]
+    assert add["note"] == f"Post.like_tally in {update['Key']['SK']['S']}, one of 4 shards"
+
+
+def test_a_plain_counter_in_shards_is_explained_by_the_write_of_one_of_them(party_tables: None) -> None:
+    party.Page.views.increment(party.Page.ref(page_id="1"))  # it makes the shards
+    (increment,) = json.loads(text("party:Page.views", "page_id=1", "--by", "4", "--only", "increment"))
+    shard = increment["request"]["Key"]["SK"]["S"]
+    assert (increment["operation"], increment["wcu"]) == ("UpdateItem", 1)
+    assert increment["note"] == f"Page.views in {shard}, one of 5 shards"
+    exec(text("party:Page.views", "page_id=1", "--by", "4", "--as", "boto3", "--only", "increment"), {})
+    assert party.Page.views.value(party.Page.ref(page_id="1")) == 5
+    assert "note" not in text("party:Page.clicks", "page_id=1")
+
+
+def test_a_new_parent_is_explained_with_its_shards_when_it_is_asked_for(party_tables: None) -> None:
+    (parent,) = json.loads(text("party:Post", "post_id=1", "body=b", "--only", "parent"))
+    with record_requests(connection_for(party.Post.Meta).client) as sent:
+        party.Post(post_id="1", body="b").save()
+    assert [request["TransactItems"] for _, request in sent] == [parent["request"]["TransactItems"]]
+    assert (parent["model"], parent["does"], parent["wcu"]) == ("Post", "parent", 2 * (1 + 4))
+    assert "# create of a Post, 10 WCU\n" in text("party:Post", "post_id=1", "--only", "parent", "--as", "cli")
+    (unspread,) = json.loads(text("social:Post", "post_id=1", "--only", "parent"))
+    assert (unspread["operation"], unspread["wcu"]) == ("PutItem", 1)
+    assert [one["does"] for one in json.loads(text("party:Post", "post_id=1", "user_id=u"))] == ["create", "delete"]
+
+
+def test_a_parent_that_cannot_be_created_so_is_told_only_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(party.Post.body, "null", False)
+    assert text("party:Post", "post_id=1", "user_id=u")
+    done = run("party:Post", "post_id=1", "--only", "parent")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "pynacount explain: nothing to explain: Post: AttributeNullError: Attribute 'body' cannot be None\n"
+    )
+    assert text("party:Post", "post_id=1", "body=b", "--only", "parent")
 
 
 # -- to paste

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from click.testing import CliRunner, Result
-from pynamodb.exceptions import QueryError
+from pynamodb.exceptions import PynamoDBException, QueryError
 
+import party
 import social
 from pynacount.amounts import Amount
 from pynacount.commands import group
@@ -27,7 +28,7 @@ from pynacount.inspecting.parts import Parent
 from pynacount.inspecting.texts import notes, plain, verdict
 from pynacount.protocols.standings import MOST_LOOKS, Standing, standing
 from pynacount.steps import Send, Wait
-from pynacount.testing import Engine, create_tables, record_requests
+from pynacount.testing import Engine, FaultInjector, create_tables, record_requests
 from social import Board, Post, Product, Review, User, put, unseed
 
 ROOT = Path(__file__).parents[1]
@@ -268,6 +269,62 @@ def test_a_tally_that_moves_during_every_look_shows_nothing() -> None:
     assert (found.moving, found.wrong, verdict(found)) == (True, True, "moving")
     parent = Parent("Post", Post._counting.key_of(Post.ref(post_id="a91f")), {"post_id": "a91f"}, {}, 0)
     assert any("look again" in note for note in notes(found, parent))
+
+
+# -- in shards
+
+
+def test_a_tally_in_shards_is_their_sum_and_it_is_said_where_they_are() -> None:
+    create_tables(*party.ALL)
+    party.Post(post_id="1").save()
+    for user in range(9):
+        party.Post.ref(post_id="1").likes.add(user_id=f"u{user}")
+    found = records("party:Post", "post_id=1")
+    (tally,) = found["tally"]
+    assert (tally["verdict"], tally["tally"], tally["count"], tally["shards"], tally["retiring"]) == ("ok", 9, 9, 4, 0)
+    assert found["price"][0]["wcu"] == 4
+    assert "the sum of 4 shards, META#likeTally#0 to META#likeTally#3 Like" in shown("party:Post", "post_id=1")
+
+
+def test_the_shards_are_those_that_the_parent_has_and_not_those_that_are_declared() -> None:
+    create_tables(*party.ALL)
+    party.Post(post_id="1").save()
+    party.Post.ref(post_id="1").likes.add(user_id="u")
+    party.Post.like_tally.reshard(party.Post.ref(post_id="1"), 12)
+    assert "the sum of 12 shards, META#likeTally#0 to META#likeTally#11 Like" in shown("party:Post", "post_id=1")
+    party.Post.like_tally.reshard(party.Post.ref(post_id="1"), 1)
+    (tally,) = records("party:Post", "post_id=1")["tally"]
+    assert (tally["tally"], tally["shards"]) == (1, 1)
+    assert "shards" not in shown("party:Post", "post_id=1")
+
+
+def test_shards_that_are_being_retired_are_in_the_sum_and_named() -> None:
+    create_tables(*party.ALL)
+    party.Post(post_id="1").save()
+    post = party.Post.ref(post_id="1")
+    for user in range(9):
+        post.likes.add(user_id=f"u{user}")
+    with FaultInjector(connection_for(party.Post.Meta).client) as injector:
+        injector.next(None, operation="TransactWriteItems")  # the number is lowered, and no shard frozen
+        injector.next_error("AccessDeniedException", operation="TransactWriteItems")
+        with pytest.raises(PynamoDBException):
+            party.Post.like_tally.reshard(post, 2)
+    (tally,) = records("party:Post", "post_id=1")["tally"]
+    assert (tally["verdict"], tally["tally"], tally["shards"], tally["retiring"]) == ("ok", 9, 2, 2)
+    assert (
+        "the sum of 4 shards, META#likeTally#0 to META#likeTally#3, which are being brought into 2; pynacount reshard "
+        "--to 2 brings it to its end, if none is running"
+    ) in shown("party:Post", "post_id=1")
+
+
+def test_a_parent_whose_number_of_shards_is_unreadable_is_told_in_one_line() -> None:
+    create_tables(*party.ALL)
+    wrong = {"PK": {"S": "POST#1"}, "SK": {"S": "META"}, "likeTallyShards": {"S": "many"}}
+    connection_for(party.Post.Meta).dispatch("PutItem", {"TableName": "Party", "Item": wrong})
+    done = run("party:Post", "post_id=1")
+    assert done.exit_code == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "which is no number of shards" in done.stderr
 
 
 # -- the price

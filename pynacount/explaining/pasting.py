@@ -72,8 +72,9 @@ def _title(one: Explained) -> str:
     if one.shared is not None:
         price = f"{price}; in a group of {FULL_GROUP} (group_commit), {one.wcu_in_group(FULL_GROUP):g} each"
     article = "" if "." in one.model or "many" in one.verb else "a "  # a counter, Stats.plays; or a child's model
-    title = f"{one.verb} of {article}{one.model}, {price}"
-    return f"{title} for each batch, {one.note}" if one.note else title
+    verb = "create" if one.verb == "parent" else one.verb
+    price = f"{price} for each batch" if one.verb == "stream" else price
+    return ", ".join(filter(None, (f"{verb} of {article}{one.model}", price, one.note)))
 
 
 def _command(one: Explained) -> str:

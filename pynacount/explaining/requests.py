@@ -1,11 +1,11 @@
 """Which requests there are to explain: the create and the delete of a child, for each model that counts in a parent, or
 of many children at once; the page of a feed that shows the parent; and the increment and the decrement of its plain
-counters."""
+counters; and the creation of the parent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -18,11 +18,14 @@ from pynacount.feed import Page
 from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put, build
 from pynacount.relations import CountedIn, CountedSet
+from pynacount.shards import shard_key
 from pynacount.sizes import Cost
 from pynacount.streams.pricing import plan_of_record
 from pynacount.targets import variable_of
 
-Verb: TypeAlias = Literal["create", "delete", "add_many", "discard_many", "page", "increment", "decrement", "stream"]
+Verb: TypeAlias = Literal[
+    "create", "delete", "add_many", "discard_many", "page", "increment", "decrement", "stream", "parent"
+]
 
 NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -48,13 +51,13 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One write of one child or of many, or of a plain counter; or the page of a feed.
+    """One write of one child or of many, or of a plain counter, or of a new parent; or the page of a feed.
 
     ``model`` is the child's, ``Like``, or ``Stats.plays``, or the set, ``Post.likes``.
 
     ``region`` and ``host`` are those of the model's ``Meta``, None where it has none. ``shared`` are the write units of
     what a group of calls needs but once, None where the write is not for groups. ``note`` says of a counter kept from a
-    stream how, and why so.
+    stream how, and why so; of one in shards, which shard is written.
     """
 
     model: str
@@ -74,10 +77,12 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Unexplained:
-    """A child's model whose key was not given in full, or whose item cannot be written so; ``why`` says what lacks."""
+    """A model whose key was not given in full, or whose item cannot be written so; ``why`` says what lacks."""
 
     model: str
     why: str
+    verb: Verb | None = None
+    """Where only one of its writes is meant."""
 
 
 def explain(
@@ -88,9 +93,10 @@ def explain(
     many: Mapping[str, Sequence[str]] = NONE,
 ) -> Iterator[Explained | Unexplained]:
     """The writes of one child of each model that counts in these counters of one parent model; of those in which no
-    children are counted, the increment and the decrement ``by`` an amount, for a token ``once``.
+    children are counted, the increment and the decrement ``by`` an amount, for a token ``once``. Last the creation of
+    the parent, with its shards.
 
-    ``given`` is text by name: the parent's key variables, the child's other ones, and any of the child's attributes.
+    ``given`` is text by name: the parent's key variables, the child's other ones, and any attributes of both.
     ``many`` are those of the child that are given several times: then it is many children that are explained, in the
     transactions that ``add_many()`` and ``discard_many()`` send.
     Raises :class:`TargetError` where the parent's key is not complete, and for a name that none of them has.
@@ -109,21 +115,50 @@ def explain(
     variables = {name: variable_of(parent, name, given[name]) for name in schema.variables}
     ref = parent.ref(**variables)  # an id that cannot be a key is refused here
     for relation in relations.values():
-        if many:
-            yield from _of_many(relation, ref, variables, given, many)
-        else:
-            yield from _of_child(relation, variables, given)
+        found = _of_many(relation, ref, variables, given, many) if many else _of_child(relation, variables, given)
+        yield from (_in_shards(one, parent, ref) for one in found)
     if not many:
         for counted_set in parent._counting.sets:
             if any(counted_set.find_counter() is counter for counter in counters):
                 yield from _of_page(counted_set, ref, given)
     for counter in counters:
         if not counter.is_counted:
-            yield from _of_plain(counter, ref, by, once)
+            yield from (_in_shards(one, parent, ref) for one in _of_plain(counter, ref, by, once))
         elif counter.is_streamed:
             write = plan_of_record(counter, parent._counting.key_of(ref))
             note = f"by {write.kept.way}, as {write.kept.why}"
             yield Explained(counter.label, "stream", write.plan, *_place(counter.owner), note=note)
+    yield _of_parent(parent, variables, given)
+
+
+def _of_parent(parent: Any, variables: Mapping[str, Any], given: Mapping[str, str]) -> Explained | Unexplained:
+    """A new parent, with what is born with it."""
+    plan = None
+    try:
+        plan = parent(**variables, **_attributes(parent, given, variables)).plan_save()
+    except PynacountError as error:
+        why = error.msg
+    except Exception as error:  # PynamoDB's, where an attribute lacks
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+    if plan is None:
+        return Unexplained(parent.__name__, why, "parent")
+    return Explained(parent.__name__, "parent", plan, *_place(parent))
+
+
+def _in_shards(one: Explained | Unexplained, parent: Any, ref: Any) -> Explained | Unexplained:
+    """With the shards that it writes: those of a parent that has as many as are declared."""
+    if isinstance(one, Unexplained) or not isinstance(one.plan, Plan):
+        return one
+    written = {write.key for write in one.plan.writes}
+    key = parent._counting.key_of(ref)
+    notes = [
+        f"{counter.label} in {own.values[1][1]}, one of {counter.shards} shards"
+        for counter in parent._counting.counters.values()
+        if counter.shards > 1
+        for place in range(counter.shards)
+        if (own := shard_key(key, counter.attr_name, place)) in written
+    ]
+    return replace(one, note="; ".join(notes)) if notes else one
 
 
 def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Iterator[Explained | Unexplained]:
@@ -139,13 +174,14 @@ def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Ite
 
 
 def _refuse_strange(parent: Any, relations: Any, given: Collection[str]) -> None:
-    known = {*parent._counting.schema.variables}
+    own = {n for n, a in parent.get_attributes().items() if not (a.is_hash_key or a.is_range_key)}
+    known = {*parent._counting.schema.variables, *own}
     for relation in relations:
         known |= {*relation.child_schema.variables, *relation.owner.get_attributes()}
     if strange := [name for name in given if name not in known]:
         children = ", ".join(relation.owner.__name__ for relation in relations)
         raise TargetError(
-            f"{', '.join(strange)}: no key variable of {parent.__name__}"
+            f"{', '.join(strange)}: no key variable of {parent.__name__}, and no attribute of it"
             + (f", and neither variable nor attribute of its children ({children})" if children else "")
         )
 
@@ -160,7 +196,7 @@ def _of_child(
         yield Unexplained(model.__name__, f"its key needs {' '.join(f'{name}=...' for name in lacking)}")
         return
     values.update({name: variable_of(model, name, given[name]) for name in needed})
-    values.update(_attributes(relation, given, set(values)))
+    values.update(_attributes(model, given, set(values)))
     try:
         child = model(**values)
         create = child.plan_save()
@@ -203,7 +239,7 @@ def _of_many(
         return
     rows = zip(*(many[name] for name in own), strict=True)
     keys = [{name: variable_of(model, name, text) for name, text in zip(own, row, strict=True)} for row in rows]
-    others = _attributes(relation, given, {*variables, *own})
+    others = _attributes(model, given, {*variables, *own})
     children = getattr(ref, set_.name)
     region, host = _place(model)
     try:
@@ -230,9 +266,8 @@ def _of_page(counted_set: CountedSet[Any], ref: Any, given: Mapping[str, str]) -
     yield Explained(counted_set.label, "page", Read(page), region, host)
 
 
-def _attributes(relation: CountedIn, given: Mapping[str, str], but: Collection[str]) -> dict[str, Any]:
-    """The child's attributes that were given, beside its keys."""
-    model = relation.owner
+def _attributes(model: Any, given: Mapping[str, str], but: Collection[str]) -> dict[str, Any]:
+    """The model's attributes that were given, beside its keys."""
     return {
         name: value_of(f"{model.__name__}.{name}", attribute, given[name])
         for name, attribute in model.get_attributes().items()

@@ -50,6 +50,8 @@ def _(part: Standing) -> dict[str, Any]:
         "drift": _number(part.drift),
         "was": _number(part.was),
         "pending": _number(part.pending),
+        "shards": part.layout.shards,
+        "retiring": part.layout.upto - part.layout.shards,
         "looks": part.looks,
         "problem": part.problem or None,
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from pynacount.inspecting.parts import Parent, Price
 from pynacount.protocols.standings import Standing
+from pynacount.shards import shard_key
 
 
 def verdict(standing: Standing) -> str:
@@ -33,7 +34,7 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
         f"it is seeded from its children",
         "missing": "children without a parent" if standing.count else "",
     }
-    found = [said[standing.state]]
+    found = [said[standing.state], *_of_shards(standing, parent)]
     if standing.was is not None:
         found.append(f"{standing.attr_name}Was keeps {standing.was}, from before it was counted anew")
     if standing.pending is not None:
@@ -47,6 +48,19 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
             f"the same in the last two of {standing.looks} looks; {standing.counter}.repair({ref}) counts anew"
         )
     return [note for note in [*found, standing.problem] if note]
+
+
+def _of_shards(standing: Standing, parent: Parent) -> list[str]:
+    """Where the parts of a tally are that is in shards."""
+    layout = standing.layout
+    if layout.shards == 1:
+        return []
+    first, last = (shard_key(parent.key, standing.attr_name, place) for place in (0, layout.upto - 1))
+    where = f"the sum of {layout.upto} shards, {first.values[1][1]} to {last.values[1][1]}"
+    if layout.upto == layout.shards:
+        return [where]
+    again = f"pynacount reshard --to {layout.shards} brings it to its end, if none is running"
+    return [f"{where}, which are being brought into {layout.shards}; {again}"]
 
 
 def price_of(price: Price) -> str:

@@ -12,6 +12,7 @@ from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
 from pynacount.protocols.spreading import read_whole
+from pynacount.shards import ON_THE_PARENT, Layout, layout_of
 from pynacount.steps import Item, Protocol, Wait
 
 MOST_LOOKS = 5
@@ -32,6 +33,7 @@ class Standing:
 
     ``was`` and ``pending`` are the marks beside the tally, None where they are absent. ``count`` is None where
     ``problem`` says why there is none; ``failed``: whether that is an error, and not how the model is declared.
+    ``layout``: where the tally is; one that is in shards is the sum of their parts.
     ``looks``: how often tally and count were read; ``stood_still``: whether the tally was the same before and after
     the count; ``moving``: whether they never stood still, so that their difference shows nothing.
     """
@@ -43,6 +45,7 @@ class Standing:
     was: Amount | None
     pending: Amount | None
     count: Amount | None
+    layout: Layout = ON_THE_PARENT
     looks: int = 1
     stood_still: bool = True
     moving: bool = False
@@ -80,7 +83,8 @@ def standing(tally: Tally, key: ItemKey) -> Protocol[Standing]:
 
 def look(tally: Tally, key: ItemKey) -> Protocol[Standing]:
     """Read the tally, count, and where they differ read the tally again."""
-    found = read_standing(tally, (yield from _read(tally, key)))
+    item = yield from _read(tally, key)
+    found = replace(read_standing(tally, item), layout=layout_of(tally, item or {}) or ON_THE_PARENT)
     try:
         found = replace(found, count=(yield from count(tally, key)))
     except CounterNotSeeded as unknown:
