@@ -51,7 +51,7 @@ from pynacount.streams import (
     run,
     seed,
 )
-from pynacount.tallies import Audited, Repaired, Seeded, Tracking, audit, migrate, read_audit, repair
+from pynacount.tallies import Audited, Repaired, Seeded, Spread, Tracking, audit, migrate, read_audit, repair, reshard
 from pynacount.transactions import Transaction
 from pynacount.writing.blocks import Uncounted as UncountedBlock
 
@@ -97,7 +97,7 @@ class Writer(CountedModel):
     pk = KeyAttribute("WRITER#{name}", hash_key=True, attr_name="PK", escape=True, delimiter="#/")
     sk = KeyAttribute("META", range_key=True, attr_name="SK")
     reply_tally = CounterField("replyTally", missing="seed", on_delete="leave", lazy_seed_limit=100, settle=0.0)
-    points = CounterField(missing="defer", on_delete="cascade")
+    points = CounterField(missing="defer", on_delete="cascade", shards=4)
 
 
 class ByWriter(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]  # PynamoDB leaves it untyped
@@ -250,6 +250,22 @@ def repairs() -> None:
     assert_type(BlogPost.like_tally.repair(BlogPost.get(post_id="a"), fence=True), Repair)
     assert_type(BlogPost.like_tally.reshard(ref, 1).now, int | None)
     assert_type(BlogPost.like_tally.reshard(BlogPost.get(post_id="a"), 1).was, int | None)
+
+
+def shards_of_a_table() -> None:
+    Post(post_id="a").save()
+    ref = Post.ref(post_id="a")
+    assert_type(Post.like_tally.reshard(ref, 8).now, int | None)
+    track = Tracking()
+    for one in reshard([Post.like_tally], 2, workers=1, segments=1, rcu_per_second=50.0, tracking=track, dry_run=True):
+        assert_type(one, Spread)
+        assert_type(one.counter, str)
+        assert_type(one.key, ItemKey)
+        assert_type(one.status, Literal["resharded", "planned", "gone", "failed"])
+        assert_type(one.was, int | None)
+        assert_type(one.now, int | None)
+        assert_type(one.message, str)
+    reshard([Post.like_tally], 2, refs=[ref]).close()
 
 
 def seeds_of_a_table() -> None:
@@ -644,6 +660,7 @@ PROGRAMS = (
     plain_counters,
     unseeded_counters,
     repairs,
+    shards_of_a_table,
     seeds_of_a_table,
     audits_of_a_table,
     repairs_of_a_table,
