@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,10 @@ Event = tuple[str, int]
 
 @dataclass
 class Caller:
-    """One thread, as far as it got."""
+    """One call of a thread, as far as it got."""
 
-    ticket: Ticket | None = None
-    steps: Any = None
+    ticket: Ticket
+    steps: Any
     step: Any = None
     place: Place | None = None
     killed: bool = False
@@ -35,20 +35,31 @@ class Caller:
 
 @dataclass
 class World:
-    """Callers, the line of their item, and a clock; what happens next is chosen from outside."""
+    """Callers, the line of their item, and a clock; what happens next is chosen from outside.
 
-    callers: list[Caller]
+    A thread may call again once its call is over.
+    """
+
+    calls: int
+    threads: int
     kills: int = 1
+    callers: list[Caller] = field(default_factory=list)
     now: float = 0.0
     lines: Lines = field(default_factory=Lines)
     written: list[int] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     unanswered: list[int] = field(default_factory=list)
+    served: list[Ticket] = field(default_factory=list)
+    """The last group that was told."""
+    told: float = 0.0
 
     def events(self) -> Iterator[Event]:
-        new = [n for n, caller in enumerate(self.callers) if caller.ticket is None]
-        if new:
-            yield "start", new[0]
+        if len(self.callers) < self.calls:
+            busy = {caller.ticket.caller for caller in self.callers if caller.is_there}
+            fresh = len({caller.ticket.caller for caller in self.callers})  # those that never called are all alike
+            for thread in range(min(fresh + 1, self.threads)):
+                if thread not in busy and (thread == fresh or self.threads < self.calls):
+                    yield "start", thread
         for n, caller in enumerate(self.callers):
             if isinstance(caller.step, Pause):
                 if not caller.ticket.bell.locked() or self.now >= caller.step.until:
@@ -75,12 +86,13 @@ class World:
         if what == "tick":
             self.now = self.next_time()  # type: ignore[assignment]
             return
-        caller = self.callers[n]
         if what == "start":
-            caller.ticket = Ticket(n, self.now, self.now + DEADLINE, self.now + WINDOW)
-            caller.steps = self.lines.turns("post", MOST, caller.ticket)
-            self.go_on(caller, None)
-        elif what == "wake":
+            ticket = Ticket(len(self.callers), self.now, self.now + DEADLINE, WINDOW, n)
+            self.callers.append(Caller(ticket, self.lines.turns("post", MOST, ticket)))
+            self.go_on(self.callers[-1], None)
+            return
+        caller = self.callers[n]
+        if what == "wake":
             caller.ticket.bell.acquire(blocking=False)
             self.go_on(caller, self.now)
         elif "kill" in what:
@@ -96,7 +108,9 @@ class World:
             if what == "write":
                 self.written += group
             answer = Told() if what == "write" else LATE
+            sent = list(caller.step.group)
             self.go_on(caller, ([answer] * len(group), self.now))
+            self.served, self.told = [ticket for ticket in sent if ticket.place is Place.TOLD], self.now
 
     def go_on(self, caller: Caller, sent: Any) -> None:
         try:
@@ -111,6 +125,13 @@ class World:
             assert caller.ticket.call == group[0], "a leader is the first of its group"
             assert not set(group) & set(self.written), "sent once"
             self.sent += group
+            waited = self.now - caller.ticket.arrived
+            assert waited >= WINDOW or self.nobody_is_missing(caller.step.group), "not before its window"
+
+    def nobody_is_missing(self, group: Sequence[Ticket]) -> bool:
+        """Whether this group has nobody to wait for: it is full, or all of the last one are back."""
+        back = {caller.ticket.caller for caller in self.callers if caller.ticket.arrived >= self.told}
+        return len(group) >= MOST or (bool(self.served) and {ticket.caller for ticket in self.served} <= back)
 
     def check_answer(self, caller: Caller) -> None:
         number, ticket = caller.ticket.call, caller.ticket
@@ -139,6 +160,11 @@ class World:
             idle = isinstance(leader.step, Pause) and leader.ticket.bell.locked()
             assert not idle or leader.step.until <= leader.ticket.until, "a leader does not sleep on"
             assert not (idle and len(line.waiting) >= MOST), "a full group is not waited for"
+            assert not (idle and self.are_all_here(line)), "nobody is waited for who is here"
+
+    def are_all_here(self, line: Line) -> bool:
+        served, here = ({t.caller for t in tickets} for tickets in (self.served, line.waiting))
+        return bool(served) and served <= here and all(t.arrived <= self.told + WINDOW for t in line.waiting)
 
     def state(self) -> Any:
         line = self.lines.lines.get("post")
@@ -147,7 +173,7 @@ class World:
             self.kills,
             tuple(
                 (
-                    c.ticket and (c.ticket.arrived, c.ticket.place, c.ticket.bell.locked(), c.ticket.answer),
+                    (c.ticket.arrived, c.ticket.caller, c.ticket.place, c.ticket.bell.locked(), c.ticket.answer),
                     c.place,
                     type(c.step),
                     getattr(c.step, "until", None),
@@ -157,25 +183,27 @@ class World:
             tuple(self.written),
             tuple(self.unanswered),
             tuple(sorted(set(self.sent))),
+            self.told,
+            tuple(ticket.call for ticket in self.served),
             line and (tuple(t.call for t in line.waiting), tuple(t.call for t in line.taken), line.leader.call),
         )
 
 
-def replay(path: tuple[Event, ...], callers: int, kills: int) -> World:
-    world = World([Caller() for _ in range(callers)], kills)
+def replay(path: tuple[Event, ...], calls: int, threads: int, kills: int) -> World:
+    world = World(calls, threads, kills)
     for event in path:
         world.happen(event)
     return world
 
 
-def explore(callers: int, kills: int) -> tuple[int, int]:
+def explore(calls: int, threads: int, kills: int) -> tuple[int, int]:
     """Every state that can be reached; how many, and in how many of them all is over."""
     seen: set[Any] = set()
     ends = 0
     paths: list[tuple[Event, ...]] = [()]
     while paths:
         path = paths.pop()
-        world = replay(path, callers, kills)
+        world = replay(path, calls, threads, kills)
         world.check()
         state = world.state()
         if state in seen:
@@ -190,11 +218,11 @@ def explore(callers: int, kills: int) -> tuple[int, int]:
     return len(seen), ends
 
 
-@pytest.mark.parametrize(("callers", "kills"), [(3, 2), (4, 0)])
+@pytest.mark.parametrize(("calls", "threads", "kills"), [(3, 3, 2), (4, 4, 0), (4, 2, 0)])
 def test_in_every_order_of_steps_each_caller_is_told_the_truth_in_time_and_nobody_waits_for_nobody(
-    callers: int, kills: int
+    calls: int, threads: int, kills: int
 ) -> None:
-    states, ends = explore(callers, kills)
+    states, ends = explore(calls, threads, kills)
     assert states > 5000 and ends > 100
 
 
@@ -221,6 +249,14 @@ def arrive_quietly(self: Line, mine: Ticket) -> None:
     self.leader = self.leader or mine
 
 
+def never_complete(self: Line, leader: Ticket, now: float) -> bool:
+    return len(self.waiting) >= self.most
+
+
+def always_complete(self: Line, leader: Ticket, now: float) -> bool:
+    return True
+
+
 def lead_at_once(self: Line, mine: Ticket) -> None:
     self.waiting.append(mine)
     self.leader = mine
@@ -231,20 +267,23 @@ BROKEN = [
     broken_line("tell", tell_all_the_same),
     broken_line("arrive", arrive_quietly),
     broken_line("arrive", lead_at_once),
+    broken_line("_is_complete", never_complete),
+    broken_line("_is_complete", always_complete),
 ]
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=["leave", "tell", "arrive", "lead"])
+@pytest.mark.parametrize("broken", BROKEN, ids=["leave", "tell", "arrive", "lead", "wait", "send"])
 def test_a_line_that_is_broken_is_found(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
     with pytest.raises(AssertionError):
-        explore(3, 1)
+        explore(4, 2, 0)
+        explore(3, 3, 1)
 
 
 def ticket(call: int, arrived: float, deadline: float = DEADLINE) -> Ticket:
-    return Ticket(call, arrived, arrived + deadline, arrived + WINDOW)
+    return Ticket(call, arrived, arrived + deadline, WINDOW, call)
 
 
 def test_who_waits_while_a_group_is_sent_is_sent_next_without_another_window() -> None:
@@ -259,6 +298,31 @@ def test_who_waits_while_a_group_is_sent_is_sent_next_without_another_window() -
     line.leave(first)
     following = line.step(second, 5)
     assert isinstance(following, Commit) and following.group == [second, third]
+
+
+def sent(line: Line, one: Ticket, now: float) -> None:
+    """Have it sent alone and told."""
+    line.arrive(one)
+    group = line.step(one, one.arrived + WINDOW)
+    assert isinstance(group, Commit)
+    line.tell(one, group.group, [Told()], now)
+    line.leave(one)
+
+
+def test_a_thread_that_comes_back_at_once_waits_for_nobody() -> None:
+    line = Line(99)
+    sent(line, ticket(1, 0), now=3)
+    again = ticket(1, 3 + WINDOW / 2)
+    line.arrive(again)
+    assert isinstance(line.step(again, again.arrived), Commit)
+
+
+def test_a_thread_that_comes_back_later_or_while_others_are_away_waits_out_its_window() -> None:
+    for one in (ticket(1, 3 + WINDOW + 0.1), ticket(2, 3.1)):
+        line = Line(99)
+        sent(line, ticket(1, 0), now=3)
+        line.arrive(one)
+        assert line.step(one, one.arrived) == Pause(one.arrived + WINDOW)
 
 
 def test_where_nothing_was_written_those_who_have_time_are_sent_again_by_another() -> None:
@@ -308,6 +372,27 @@ def test_a_lone_call_is_sent_after_its_window_and_leaves_nothing() -> None:
     assert not lines.lines
 
 
+def test_what_is_remembered_of_an_item_is_forgotten_a_moment_after_nobody_called_for_it() -> None:
+    lines = Lines()
+    remembered = []
+    for key, now in (("a", 0.0), ("b", 0.5), ("a", 1.4), ("c", 2.0), ("d", 2.6)):
+        turns = lines.turns(key, 99, Ticket("call", now, now + 5, 0, "thread"))
+        assert isinstance(next(turns), Commit)
+        with pytest.raises(StopIteration):
+            turns.send(([Told()], now))
+        remembered.append("".join(lines.resting))
+    assert remembered == ["a", "ab", "ba", "ac", "cd"]
+    assert not lines.lines
+
+
+def test_a_call_of_the_thread_that_was_served_last_is_not_held_up() -> None:
+    lines = Lines()
+    began = time.monotonic()
+    for window in (0, 60, 60):
+        assert call(lines, lambda group: [Told(True)], window=window, deadline=120)
+    assert time.monotonic() - began < 30
+
+
 def test_a_window_longer_than_the_deadline_leaves_time_to_send_in() -> None:
     assert call(Lines(), lambda group: [Told(True)], window=60, deadline=0.05) is True
 
@@ -327,7 +412,7 @@ def test_whose_leader_is_interrupted_is_told_that_nobody_knows() -> None:
     lines = Lines()
 
     def send(group: Any) -> Any:
-        follower = Ticket("other", 0, time.monotonic() + 5, 0, place=Place.TAKEN)
+        follower = Ticket("other", 0, time.monotonic() + 5, 0, 1, place=Place.TAKEN)
         group.append(follower)
         mates.append(follower)
         raise KeyboardInterrupt

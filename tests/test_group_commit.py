@@ -287,7 +287,7 @@ def summed(*amounts: Any, counter: Any = Video.plays) -> list[Any]:
     driver = Video._counting.driver("Video.plays")
     now, ref = time.monotonic(), Video.ref(video_id="v")
     moves = [increment_of(counter, ref, by, "add", None, None, "increment") for by in amounts]
-    answers = send_summed(driver, [Ticket(move, now, now + 30, now) for move in moves])
+    answers = send_summed(driver, [Ticket(move, now, now + 30, 0, "thread") for move in moves])
     number = counter.attr_name
     return [Decimal(a.value[number]["N"]) if isinstance(a, Told) else a.error for a in answers]
 

@@ -16,8 +16,15 @@ Send: TypeAlias = "Callable[[Sequence[Ticket]], Sequence[Answer]]"
 """Sends a group, the leader's ticket being the first, and gives the answer of each, in order."""
 
 
+REST = 1.0
+"""Seconds for which it is remembered who was in an item's last group: the longest window."""
+
+
 class Lines:
-    """The lines of one process, by what their items are known by. A line is there while somebody is in it."""
+    """The lines of one process, by what their items are known by.
+
+    A line is there while somebody is in it, and rests for a moment after that.
+    """
 
     def __init__(self) -> None:
         self.forget()
@@ -26,6 +33,19 @@ class Lines:
         """Drop all lines. Runs by itself in the child of a fork: those who stand in them are the parent's threads."""
         self.lock = threading.Lock()
         self.lines: dict[Hashable, Line] = {}
+        self.resting: dict[Hashable, Line] = {}
+        """Those that nobody is in, in the order in which the last one left."""
+
+    def _line(self, key: Hashable, most: int, now: float) -> Line:
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = self.resting.pop(key) if key in self.resting else Line(most)
+        while self.resting:
+            oldest = next(iter(self.resting))
+            if now <= self.resting[oldest].told + REST:
+                break
+            del self.resting[oldest]
+        return line
 
     def turns(self, key: Hashable, most: int, mine: Ticket) -> Generator[Pause | Commit, Any, Place]:
         """One caller's way: what its thread is to do, until its call is over for it.
@@ -35,9 +55,7 @@ class Lines:
         """
         try:
             with self.lock:
-                line = self.lines.get(key)
-                if line is None:
-                    line = self.lines[key] = Line(most)
+                line = self._line(key, most, mine.arrived)
                 line.arrive(mine)
                 step = line.step(mine, mine.arrived)
             while not isinstance(step, End):
@@ -54,12 +72,12 @@ class Lines:
                         step = line.step(mine, now)
             return step.place
         finally:
-            line = self.lines.get(key)
-            if line is not None and (mine.place is not Place.TOLD or line.leader is mine):
+            here = self.lines.get(key)
+            if here is not None and (mine.place is not Place.TOLD or here.leader is mine):
                 with self.lock:
-                    line.leave(mine)
-                    if line.empty and self.lines.get(key) is line:
-                        del self.lines[key]
+                    here.leave(mine)
+                    if here.empty and self.lines.get(key) is here:
+                        self.resting[key] = self.lines.pop(key)
 
 
 @dataclass(slots=True)
@@ -85,8 +103,7 @@ def call_in_group(lines: Lines, key: Hashable, call: Any, terms: Terms, send: Se
     :class:`OutcomeUnknown` where it passed meanwhile, or the thread that sent it was interrupted.
     """
     now = time.monotonic()
-    # However long the window: half of the time is left to send in.
-    mine = Ticket(call, now, now + terms.deadline, now + min(terms.window, terms.deadline / 2))
+    mine = Ticket(call, now, now + terms.deadline, terms.window, threading.get_ident())
     turns = lines.turns(key, terms.most, mine)
     try:
         step = next(turns)

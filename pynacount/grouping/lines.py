@@ -7,7 +7,7 @@ any two of them anything may happen. The tests run them in every order.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeAlias
@@ -61,8 +61,10 @@ class Ticket:
     arrived: float
     until: float
     """The caller's deadline."""
-    gathers: float
-    """Until when it waits for others if it leads."""
+    window: float
+    """How long it waits for others if it leads."""
+    caller: Hashable
+    """The thread."""
     bell: Lock = field(default_factory=_held)
     """Its thread waits to acquire it: a tenth of the time that an ``Event`` takes."""
     place: Place = Place.WAITING
@@ -99,12 +101,20 @@ Step: TypeAlias = Pause | Commit | End
 
 
 class Line:
-    """The calls for one item, in order of arrival; at most ``most`` are sent together, and one group at a time."""
+    """The calls for one item, in order of arrival; at most ``most`` are sent together, and one group at a time.
 
-    __slots__ = ("leader", "most", "taken", "waiting")
+    Nobody is waited for once all who were in the last group are back within a window: a lone thread, which always is,
+    does not wait at all.
+    """
+
+    __slots__ = ("away", "leader", "most", "taken", "told", "waiting")
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.told = float("-inf")
+        """When the last group was."""
+        self.away: set[Hashable] = set()
+        """Whoever was in it and has not come again."""
         self.waiting: list[Ticket] = []
         self.taken: list[Ticket] = []
         self.leader: Ticket | None = None
@@ -121,12 +131,13 @@ class Line:
             self._lose(self.taken)  # it was killed without a chance to say so: nobody may wait for it forever
             leader = None
         self.waiting.append(mine)
+        self.away.discard(mine.caller)
         if leader is None:
             self.leader = self.waiting[0]
             if self.leader is not mine:
                 self.leader.wake()
-        elif len(self.waiting) >= self.most:
-            leader.wake()  # the group is full
+        elif self._is_complete(leader, mine.arrived):
+            leader.wake()
 
     def step(self, mine: Ticket, now: float) -> Step:
         """What this call's thread is to do next."""
@@ -136,12 +147,18 @@ class Line:
             return End(mine.place)
         if self.leader is not mine:
             return Pause(mine.until)
-        if now < mine.gathers and len(self.waiting) < self.most:
-            return Pause(mine.gathers)
+        # However long the window: half of its time is left to send in.
+        gathers = min(mine.arrived + mine.window, (mine.arrived + mine.until) / 2)
+        if now < gathers and not self._is_complete(mine, now):
+            return Pause(gathers)
         self.taken, self.waiting = self.waiting[: self.most], self.waiting[self.most :]
         for ticket in self.taken:
             ticket.place = Place.TAKEN
         return Commit(self.taken)
+
+    def _is_complete(self, leader: Ticket, now: float) -> bool:
+        """Whether the group need not wait for others: it is full, or all of the last one came back within a window."""
+        return len(self.waiting) >= self.most or (not self.away and now <= self.told + leader.window)
 
     def tell(self, mine: Ticket, group: Sequence[Ticket], answers: Sequence[Answer], now: float) -> None:
         """The leader has the answers of its group, one for each of it, in order."""
@@ -160,6 +177,8 @@ class Line:
             ticket.place = Place.WAITING
         if self.leader is mine:
             self.taken = []
+            self.told = now
+            self.away = {ticket.caller for ticket in group if ticket.place is Place.TOLD}
 
     def leave(self, mine: Ticket) -> None:
         """A call's thread goes, with its answer or without: whoever waited for it is told, and another leads."""
