@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 WRITE_UNIT_BYTES = 1024
@@ -36,9 +35,9 @@ def value_size(value: Mapping[str, Any]) -> int:
     ((kind, content),) = value.items()
     match kind:
         case "S":
-            return len(content.encode())
+            return len(content) if content.isascii() else len(content.encode())
         case "N":
-            digits = "".join(map(str, Decimal(content).as_tuple().digits)).strip("0")
+            digits = content.upper().partition("E")[0].replace(".", "").strip("-+0")
             return (len(digits) + 1) // 2 + 1 + int(content.startswith("-"))
         case "B":
             return len(bytes(content))
