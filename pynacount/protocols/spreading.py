@@ -9,7 +9,7 @@ from pynacount.amounts import Amount, plus
 from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
-from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Same, Set
+from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Set
 from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Put, Update
@@ -181,8 +181,3 @@ def by_guard(answer: Refusal) -> bool:
 def not_spread(tally: Tally) -> Absent:
     """The guard of a write that takes the tally to be on the parent itself, or absent."""
     return Absent(tally.shards_name)
-
-
-def same_number(tally: Tally, item: Item) -> Same:
-    """The guard that the number is as it was read."""
-    return Same(tally.attr_name, item.get(tally.attr_name))
