@@ -10,7 +10,7 @@ from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
 from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Set
-from pynacount.items import number
+from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Put, Update
 from pynacount.shards import MAX_SHARDS, Layout, Spread, layout_of, mark_names, number_of, shard_key, shares
@@ -92,8 +92,13 @@ def _read_at_once(tally: Tally, key: ItemKey, seen: Spread) -> Protocol[Spread]:
         upto = found.layout.upto
 
 
-def read_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item | None]:
-    """A parent's item as if it carried its number itself, also where that is in shards; ``item`` is what was read."""
+def read_whole(tally: Tally, key: ItemKey) -> Protocol[Item | None]:
+    """A parent's item as if it carried its number itself, also where that is in shards."""
+    return (yield from made_whole(tally, key, (yield from read_item(key))))
+
+
+def made_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item | None]:
+    """The same of a parent that was read already, as ``item``."""
     layout = None if item is None else layout_of(tally, item)
     if layout is None or layout.shards == 1:
         return item
