@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from pynacount import marks
 from pynacount.amounts import Amount, plus
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
 from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Set
@@ -173,14 +172,9 @@ def seed_spread(
 
 def refuse_invalid(tally: Tally, key: ItemKey, answer: Refusal, what: str) -> None:
     """Raise where it was no guard that refused."""
-    if not by_guard(answer):
+    if not answer.by_guard:
         said = [reason.message for reason in answer.reasons if reason is not None and reason.message]
         raise PynacountError(f"{tally.label} of the parent {key} could not {what}: {'; '.join(said) or answer.message}")
-
-
-def by_guard(answer: Refusal) -> bool:
-    """Whether it was a guard that refused."""
-    return any(reason is not None and reason.code == CONDITION_FAILED for reason in answer.reasons)
 
 
 def not_spread(tally: Tally) -> Absent:
