@@ -152,7 +152,7 @@ def unspread(tally: Tally, key: ItemKey, *, aside: bool) -> Protocol[bool]:
         actions = [*unspreading(tally, found.layout), Raise(tally.pending_name, marks.birth_mark())]
         if aside:
             actions.append(Set(tally.was_name, {"N": str(found.total(tally))}))
-        guards = (Exists(key.names[0]), *found.layout.guards(tally))
+        guards = same_layout(tally, key, found.layout)
         parent = Update(key, tuple(actions), (Claim(guards, tally),))
         answer = yield Plan((parent, *deletions(tally, key, found.layout.upto))).send()
         if not isinstance(answer, Refusal):
@@ -175,6 +175,11 @@ def refuse_invalid(tally: Tally, key: ItemKey, answer: Refusal, what: str) -> No
     if not answer.by_guard:
         said = [reason.message for reason in answer.reasons if reason is not None and reason.message]
         raise PynacountError(f"{tally.label} of the parent {key} could not {what}: {'; '.join(said) or answer.message}")
+
+
+def same_layout(tally: Tally, key: ItemKey, layout: Layout) -> tuple[Guard, ...]:
+    """The guards of a write of a parent that is there, with its tally in shards as it was read."""
+    return (Exists(key.names[0]), *layout.guards(tally))
 
 
 def not_spread(tally: Tally) -> Absent:
