@@ -12,18 +12,18 @@ from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, R
 from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Put, Update
-from pynacount.shards import MAX_SHARDS, Layout, Spread, layout_of, mark_names, number_of, shard_key, shares
+from pynacount.shards import MAX_SHARDS, Layout, ParentInShards, layout_of, mark_names, number_of, shard_key, shares
 from pynacount.steps import Item, Protocol, Refusal, Send
 
 
-def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> Protocol[Spread | None]:
+def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> Protocol[ParentInShards | None]:
     """The parent's marks and its shards, by one Query; None where there is no such parent.
 
     A Query is not serializable with a transaction that is just being committed (AWS: "Amazon DynamoDB Transactions",
     isolation levels). What it shows is believed where it is one page, and no shard is missing or being retired; else
     all are read again by one TransactGetItems, which is.
     """
-    found = Spread(None, {}, {})
+    found = ParentInShards(None, {}, {})
     start: Item | None = None
     pages = 0
     while True:
@@ -63,7 +63,7 @@ def _query(tally: Tally, key: ItemKey, start: Item | None, consistent_read: bool
     return Send("Query", {**request, "ExclusiveStartKey": start} if start else request)
 
 
-def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> Spread:
+def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> ParentInShards:
     parent: Item = {}
     shards: dict[int, Item] = {}
     wire = key.wire()
@@ -74,10 +74,10 @@ def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> Spread:
             parent = item
         elif (place := number_of(tally, key, item)) is not None:
             shards[place] = item
-    return Spread(layout_of(tally, parent), parent, shards)
+    return ParentInShards(layout_of(tally, parent), parent, shards)
 
 
-def _read_at_once(tally: Tally, key: ItemKey, seen: Spread) -> Protocol[Spread]:
+def _read_at_once(tally: Tally, key: ItemKey, seen: ParentInShards) -> Protocol[ParentInShards]:
     names, projection = _names(tally, key)
     upto = max(seen.layout.upto if seen.layout else 0, *(place + 1 for place in seen.shards), 0)
     while True:
@@ -105,7 +105,7 @@ def made_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item |
     return None if found is None else gathered(tally, found)
 
 
-def gathered(tally: Tally, found: Spread, *, plain: bool = False) -> Item:
+def gathered(tally: Tally, found: ParentInShards, *, plain: bool = False) -> Item:
     """The parent's item with the sum of its shards in it; ``plain``: what is on the parent beside them counts too."""
     if found.layout is None or found.layout.shards == 1:
         return dict(found.item)
