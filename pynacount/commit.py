@@ -27,6 +27,7 @@ from pynamodb import exceptions as pynamodb_errors
 from pynamodb.connection import Connection
 
 from pynacount.errors import CounterContention, OutcomeUnknown
+from pynacount.steps import CONDITION_FAILED as CONDITION_FAILED
 from pynacount.steps import Answer, Protocol, Reason, Refusal, Send, Wait
 
 T = TypeVar("T")
@@ -43,7 +44,6 @@ AGAIN = (
 """What to do when an outcome is unknown."""
 
 CANCELED = "TransactionCanceledException"
-CONDITION_FAILED = "ConditionalCheckFailed"
 REFUSED = "ConditionalCheckFailedException"
 INVALID = "ValidationException"
 _TRANSIENT = frozenset(

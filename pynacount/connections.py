@@ -73,7 +73,14 @@ def connection_for(meta: Any) -> Connection:
                     extra_headers=headers,
                     retry_configuration={"total_max_attempts": 1, "mode": "standard"},
                 )
-                _ = connection.client  # under the lock: two threads must not make two of them
+                try:
+                    _ = connection.client  # under the lock: two threads must not make two of them
+                except ValueError as error:  # botocore's, which names the endpoint
+                    raise DeclarationError(
+                        f"{error}; write it as a URL, such as http://localhost:8000, in AWS_ENDPOINT_URL_DYNAMODB "
+                        f"or in Meta.host",
+                        error,
+                    ) from error
                 _connections[identity] = connection
     _by_meta[meta] = connection
     return connection

@@ -48,6 +48,7 @@ class Counting:
         self._check_attributes(attributes)
         self._hash = _part(model, attributes, "is_hash_key", MAX_HASH_BYTES)
         self._range = _part(model, attributes, "is_range_key", MAX_RANGE_BYTES)
+        self._check_own_names()
         self._schema: KeySchema | None = None
         key_names = {part.attr_name for part in (self._hash, self._range) if part is not None}
         tally_names = {counter.attr_name for counter in self.counters.values()}
@@ -267,6 +268,22 @@ class Counting:
                 f"expired items without any transaction, and the tally would drift. Keep the time in a "
                 f"NumberAttribute and delete expired children by delete()"
             )
+
+    def _check_own_names(self) -> None:
+        """A counter, a set or a relation may hide nothing that every model has, nor may a counter hide an id."""
+        roots = [base for base in self.model.__mro__[1:] if "_counting" in vars(base)]  # the last is CountedModel
+        own = {*self.counters, *(one.name for one in (*self.declared, *self.sets))}
+        for name in sorted(name for name in own if roots and hasattr(roots[-1], name)):
+            raise DeclarationError(
+                f"{self.model.__name__}.{name} would hide what every model has under that name; give it another, such "
+                f"as {name.strip('_')}_{'tally' if name in self.counters else 'items'}"
+            )
+        for name in self.counters:
+            if name in self.variables:
+                raise DeclarationError(
+                    f"{self.model.__name__}.{name} is a counter, and {name!r} is also a variable of the key; give one "
+                    f"of them another name"
+                )
 
     def has_items_of(self, other: Counting) -> bool:
         """Whether the other model's items are this one's: the same table, the same keys."""

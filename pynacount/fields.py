@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -158,11 +159,13 @@ class CounterField(Attribute[int]):
         once_expires: str = DEFAULT_EXPIRES,
         group_commit: float | None = None,
     ) -> None:
+        if attr_name is not None and (not isinstance(attr_name, str) or not attr_name):
+            raise DeclarationError(f"CounterField({attr_name!r}): attr_name must be the name of an attribute")
         _one_of("missing", missing, _MISSING)
         _one_of("on_delete", on_delete, _ON_DELETE)
         if isinstance(lazy_seed_limit, bool) or not isinstance(lazy_seed_limit, int) or lazy_seed_limit < 0:
             raise DeclarationError(f"CounterField(lazy_seed_limit={lazy_seed_limit!r}) must be an int of 0 or more")
-        if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not settle >= 0:
+        if isinstance(settle, bool) or not isinstance(settle, (int, float)) or not 0 <= settle < math.inf:
             raise DeclarationError(f"CounterField(settle={settle!r}) must be a number of seconds, 0 or more")
         if revision is not None and (not isinstance(revision, str) or not revision):
             raise DeclarationError(f"CounterField(revision={revision!r}) must be the name of an attribute")

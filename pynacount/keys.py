@@ -56,6 +56,10 @@ class KeyTemplate:
         cls, text: str, *, escape: bool = False, delimiter: str | None = None, max_bytes: int = MAX_HASH_BYTES
     ) -> KeyTemplate:
         """Parse ``text``. Raises :class:`KeyTemplateError` for one that could not be read back."""
+        if not isinstance(text, str):
+            raise KeyTemplateError(f"key template {text!r} must be text, such as 'POST#{{post_id}}'")
+        if delimiter is not None and not isinstance(delimiter, str):
+            raise KeyTemplateError(f"key template {text!r}: delimiter={delimiter!r} must be text, such as '#'")
         parts = _split(text)
         literals = "".join(part for part in parts if isinstance(part, str))
         if delimiter is None:

@@ -131,7 +131,8 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         except ValueError as error:
             if isinstance(error, KeyTemplateError) or not str(error).startswith("Attribute "):
                 raise
-            raise ValueError(f"{type(self).__name__}: {error}; its key variables are {counting.variables}") from None
+            known = ", ".join(counting.variables) or "none"
+            raise KeyTemplateError(f"{type(self).__name__}: {error}; its key variables are {known}") from None
         self._set_keys(variables)
 
     def _set_keys(self, variables: dict[str, Any]) -> None:

@@ -72,6 +72,8 @@ class CountedIn:
             raise DeclarationError(
                 f"CountedIn({counter!r}) must be given a counter of the parent, as in CountedIn(Post.like_tally)"
             )
+        if isinstance(reads, str) or not isinstance(reads, (tuple, list)):
+            raise DeclarationError(f'CountedIn(reads={reads!r}) must be a tuple of names, as in reads=("hidden",)')
         self.counter: CounterField = counter
         self.when = when
         self.amount = amount
@@ -491,6 +493,14 @@ class CountedSet(Generic[C]):
     def __init__(self, child: type[C], *, tally: str) -> None: ...
 
     def __init__(self, child: str | type[Any], *, tally: str) -> None:
+        if not (isinstance(child, str) and child) and not hasattr(child, "_counting"):
+            raise DeclarationError(
+                f'CountedSet({child!r}) must be given the child\'s model or its name, as in CountedSet("Like", ...)'
+            )
+        if not isinstance(tally, str) or not tally:
+            raise DeclarationError(
+                f'CountedSet(tally={tally!r}) must be the name of a counter of the same model, as in tally="like_tally"'
+            )
         self.child = child
         self.tally = tally
         self.owner: Any = None

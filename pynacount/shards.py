@@ -134,7 +134,7 @@ def part_of(tally: Tally, shard: Item) -> Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ParentInShards:
     """A parent and its shards, read at one moment. ``shards`` holds those that are there, by their number."""
 
     layout: Layout | None

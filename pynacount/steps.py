@@ -41,6 +41,10 @@ class Wait:
 Step: TypeAlias = Send | Wait
 
 
+CONDITION_FAILED = "ConditionalCheckFailed"
+"""DynamoDB's code for a condition that did not hold (AWS: ``CancellationReason`` in the API reference)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one write of a request was refused; ``item`` is what ``ALL_OLD`` returned (None: no item)."""
@@ -48,6 +52,11 @@ class Reason:
     code: str
     item: Item | None = None
     message: str = ""
+
+    @property
+    def by_guard(self) -> bool:
+        """Whether a guard of the write did not hold."""
+        return self.code == CONDITION_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,11 @@ class Refusal:
     reasons: tuple[Reason | None, ...]
     message: str = ""
     in_doubt: bool = False
+
+    @property
+    def by_guard(self) -> bool:
+        """Whether a guard of any write did not hold."""
+        return any(reason is not None and reason.by_guard for reason in self.reasons)
 
 
 Answer: TypeAlias = dict[str, Any] | Refusal

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from functools import cache
 from itertools import count
 from typing import Any
 
-from botocore.session import get_session
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute
 
+from behind import raw
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 
 LABEL = "2026-07-01T00:00:00.000"
@@ -95,16 +93,6 @@ class Like(CountedModel):
 
 
 ALL = (FileCount, Event, NameCount, Upload, Post, Like)
-
-
-@cache
-def _client(endpoint: str | None) -> Any:
-    return get_session().create_client("dynamodb", endpoint_url=endpoint)
-
-
-def raw() -> Any:
-    """A client of one's own, made once for each engine."""
-    return _client(os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
 
 
 def stored(table: str, **key: str) -> dict[str, Any]:

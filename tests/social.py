@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from typing import Any
 
-from botocore.session import get_session
 from pynamodb.attributes import BooleanAttribute, NumberAttribute, UnicodeAttribute, VersionAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex
 
+import behind
+from behind import raw
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, models
 from pynacount.connections import connection_for
 
@@ -118,16 +118,6 @@ class Pin(CountedModel):
 ALL = (Post, Like, User, Product, Review, Album, Photo, Board, Pin)
 
 
-@cache
-def _client(endpoint: str | None) -> Any:
-    return get_session().create_client("dynamodb", endpoint_url=endpoint)
-
-
-def raw() -> Any:
-    """A client of one's own, made once for each engine: what it sees and writes does not go through the library."""
-    return _client(os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
-
-
 def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
     """The table, by its keys; only the partitions that begin with ``prefix``."""
     pages = raw().get_paginator("scan").paginate(TableName="Town", ConsistentRead=True)
@@ -135,22 +125,14 @@ def items(prefix: str = "") -> dict[tuple[str, str], dict[str, Any]]:
     return {(item["PK"]["S"], item["SK"]["S"]): item for item in found if item["PK"]["S"].startswith(prefix)}
 
 
-def item(pk: str, sk: str) -> dict[str, Any] | None:
-    """One item as it is stored, without its keys; None where there is none."""
-    key = {"PK": {"S": pk}, "SK": {"S": sk}}
-    stored: dict[str, Any] | None = raw().get_item(TableName="Town", Key=key, ConsistentRead=True).get("Item")
-    return None if stored is None else {name: value for name, value in stored.items() if name not in key}
+item = partial(behind.item, "Town")
+put = partial(behind.put, "Town")
 
 
 def number(pk: str, name: str) -> str | None:
     """A tally as it is stored on a META item; None where it is absent."""
     value = (item(pk, "META") or {}).get(name)
     return None if value is None else value["N"]
-
-
-def put(pk: str, sk: str, **attributes: dict[str, Any]) -> None:
-    """Write an item behind the library's back."""
-    raw().put_item(TableName="Town", Item={"PK": {"S": pk}, "SK": {"S": sk}, **attributes})
 
 
 def unseed(pk: str, *names: str) -> None:

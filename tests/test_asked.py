@@ -9,7 +9,7 @@ import pytest
 
 from pynacount.errors import DeclarationError
 from pynacount.keys import ItemKey
-from pynacount.tallies import Audited, audit, migrate, repair
+from pynacount.tallies import Audited, audit, migrate, repair, reshard
 from pynacount.testing import record_requests
 from social import Post
 from video import Stats
@@ -86,3 +86,11 @@ class TestPlainCounters:
     def test_an_audit_of_named_items_is_refused_too(self) -> None:
         with pytest.raises(DeclarationError, match=r"tallies\.audit\(\) would count children"):
             audit([Stats.plays], refs=[Stats.ref(video_id="v1")])
+
+
+@pytest.mark.parametrize("verb", ["audit", "migrate", "repair", "reshard"])
+@pytest.mark.parametrize("given", [3, [3], "Post.like_tally", Post.like_tally, [Post]])
+def test_what_is_no_list_of_counters_is_refused_at_the_call(verb: str, given: Any) -> None:
+    passes = {**PASSES, "reshard": lambda counters: reshard(counters, 2)}
+    with pytest.raises(DeclarationError, match=rf"tallies\.{verb}\(.*give a list of counters"):
+        passes[verb](given)

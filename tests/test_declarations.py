@@ -988,3 +988,57 @@ class TestOtherTables:
         assert late.ref(n="1")._item_key.table == "Declarations"
         late.Meta.table_name = "DeclarationsLate"
         assert late.ref(n="1")._item_key.table == "DeclarationsLate"
+
+
+class TestNames:
+    """A name that would hide a method of the model, or an id, is refused where it is declared."""
+
+    def declare(self, **body: Any) -> Any:
+        pk = KeyAttribute("NAMED#{post_id}", hash_key=True, attr_name="PK")
+        sk = KeyAttribute("META", range_key=True, attr_name="SK")
+        return declare(CountedModel, "Named", **{"pk": pk, "sk": sk, **body})
+
+    @pytest.mark.parametrize("name", ["save", "get", "ref", "delete", "serialize", "key_variables", "DoesNotExist"])
+    def test_a_counter_may_not_hide_what_every_model_has(self, name: str) -> None:
+        with pytest.raises(DeclarationError, match=rf"Named\.{name} would hide .*, such as {name}_tally"):
+            self.declare(**{name: CounterField(attr_name="n")})
+
+    def test_neither_may_a_set_nor_a_relation(self) -> None:
+        with pytest.raises(DeclarationError, match=r"Named\.get would hide .*, such as get_items"):
+            self.declare(n=CounterField(), get=CountedSet("Like", tally="n"))
+        with pytest.raises(DeclarationError, match=r"Wrong\.save would hide"):
+            declare(save=CountedIn(Post.like_tally))
+
+    def test_a_counter_may_not_have_the_name_of_an_id(self) -> None:
+        with pytest.raises(DeclarationError, match=r"Named\.post_id is a counter, and 'post_id' is also a variable"):
+            self.declare(post_id=CounterField(attr_name="n"))
+
+    def test_a_counter_may_take_the_place_of_a_base_models_counter(self) -> None:
+        pk = KeyAttribute("NAMED2#{post_id}", hash_key=True, attr_name="PK")
+        assert declare(models.PostMeta, "Sub", pk=pk, like_tally=CounterField(missing="zero"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: CountedSet(None, tally="n"), r"CountedSet\(None\) must be given the child's model or its name"),  # type: ignore[call-overload]
+        (lambda: CountedSet("", tally="n"), r"CountedSet\(''\) must be given"),
+        (lambda: CountedSet("Like", tally=None), r"CountedSet\(tally=None\) must be the name of a counter"),  # type: ignore[call-overload]
+        (lambda: CountedIn(Post.like_tally, reads="body"), r"reads='body'\) must be a tuple of names"),  # type: ignore[arg-type]
+        (lambda: CountedIn(Post.like_tally, reads=3), r"reads=3\) must be a tuple of names"),  # type: ignore[arg-type]
+        (lambda: CounterField(3), r"CounterField\(3\): attr_name must be the name of an attribute"),  # type: ignore[arg-type]
+        (lambda: CounterField(settle=float("inf")), r"settle=inf\) must be a number of seconds"),
+        (lambda: KeyAttribute(None, hash_key=True), "key template None must be text"),  # type: ignore[arg-type]
+        (lambda: KeyAttribute("A#{a}", hash_key=True, delimiter=3), "delimiter=3 must be text"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_given_in_place_of_a_name_is_refused_in_words(wrong: Callable[[], Any], said: str) -> None:
+    with pytest.raises((DeclarationError, KeyTemplateError), match=said):
+        wrong()
+
+
+def test_an_unknown_variable_is_told_as_that_by_the_model_as_by_its_ref() -> None:
+    with pytest.raises(KeyTemplateError, match="nope specified does not exist; its key variables are post_id"):
+        Post(post_id="1", nope=1)
+    with pytest.raises(KeyTemplateError, match="nope is no key variable"):
+        Post.ref(post_id="1", nope=1)

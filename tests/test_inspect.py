@@ -443,6 +443,32 @@ def test_missing_settings_are_told_in_one_line_with_the_way_out(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("command", [["inspect", "social:Post", "post_id=a"], ["audit", "social:Post"]])
+def test_an_endpoint_that_is_no_url_is_told_in_one_line(command: list[str]) -> None:
+    settings = {**CREDENTIALS, "AWS_REGION": "eu-north-1", "AWS_ENDPOINT_URL_DYNAMODB": "foo"}
+    done = in_shell(*command, **settings)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "Invalid endpoint: foo; write it as a URL, such as http://localhost:8000" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("output", ["--as json", "--as cli"])
+def test_an_output_that_is_full_is_told_in_one_line(output: str) -> None:
+    arguments = ["explain", "social:Post", "post_id=1", "user_id=2", *output.split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from pynacount.cli import main; main()", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT / "tests",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "the output could not be read or written: No space left on device" in done.stderr
+
+
 def refused(code: str) -> QueryError:
     """An error of the service, as PynamoDB and the library wrap it."""
     answer: Any = {"Error": {"Code": code, "Message": "No."}}

@@ -188,3 +188,11 @@ def test_a_table_that_is_throttled_from_the_start_is_waited_for(monkeypatch: pyt
         injector.next(*[Fault.THROTTLE] * 50, operation="Scan")
         assert run("social:Post.like_tally", "--workers", "1").exit_code == 0
     assert tallies() == ["0", "2", "3"]
+
+
+@pytest.mark.parametrize("option", ["--read-price", "--write-price", "--rcu-per-second"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1"])
+def test_what_is_no_price_and_no_rate_is_refused(option: str, value: str) -> None:
+    result = run("social:Post.like_tally", option, value)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.stderr

@@ -427,3 +427,15 @@ def test_no_rights_are_told_in_one_line() -> None:
         result = run("social:Post")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "allow it to these credentials" in result.stderr
+
+
+def test_where_nobody_answers_a_repair_ends_at_once_and_does_not_go_row_by_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pynacount.tallies.repairing.PATIENCE", 0.05)
+    monkeypatch.setattr(Post.Meta, "counted_deadline", 0.05)
+    with FaultInjector(connection_for(Post.Meta).client) as injector:
+        injector.next(*[Fault.REFUSED_CONNECTION] * 100_000)
+        result = run("social:Post", "--from", "-", input="".join(line(f"POST#{name}") for name in NAMES))
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.output
+    assert "AWS_ENDPOINT_URL_DYNAMODB" in result.stderr

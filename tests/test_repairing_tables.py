@@ -24,6 +24,9 @@ from social import ALL, Album, Board, Meta, Post, Product, before, item, items, 
 
 Tables = Callable[..., None]
 
+REACHED = "GetItem"
+"""The first request of a repair, which shows that somebody answers."""
+
 
 class Poll(CountedModel):
     class Meta:
@@ -313,7 +316,7 @@ class TestRevision:
         with record_requests(connection_for(Poll.Meta).client) as sent:
             (done,) = repaired(Poll.vote_tally, self.POLL)
         assert (done.status, done.now, done.by, done.waited) == ("repaired", 1, "revision", 0.0)
-        assert [operation for operation, _ in sent] == ["GetItem", "Query", "UpdateItem"]
+        assert [operation for operation, _ in sent] == [REACHED, "GetItem", "Query", "UpdateItem"]
         assert poll_item() == {"voteTally": {"N": "1"}}
 
     def test_a_vote_between_the_count_and_the_write_is_counted_again(self, poll: Any) -> None:

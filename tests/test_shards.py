@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from pynamodb.attributes import UnicodeAttribute
 
+import behind
 from party import ALL, Like, Page, Post, Reply, Thread
 from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute, transaction, uncounted
 from pynacount.commands import group
@@ -31,29 +33,13 @@ from pynacount.steps import Send
 from pynacount.tallies import audit, migrate, repair, reshard
 from pynacount.testing import Fault, FaultInjector, record_requests
 
+items = partial(behind.partition, "Party")
+put = partial(behind.put, "Party")
+
 
 @pytest.fixture(autouse=True)
 def party(tables: Callable[..., None]) -> None:
     tables(*ALL)
-
-
-def items(partition: str, sort: str = "") -> dict[str, dict[str, Any]]:
-    """The items of a partition whose sort keys begin so, by sort key."""
-    answer = connection_for(Post.Meta).dispatch(
-        "Query",
-        {
-            "TableName": "Party",
-            "ConsistentRead": True,
-            "KeyConditionExpression": "PK = :pk AND begins_with(SK, :sk)" if sort else "PK = :pk",
-            "ExpressionAttributeValues": {":pk": {"S": partition}, **({":sk": {"S": sort}} if sort else {})},
-        },
-    )
-    return {item["SK"]["S"]: item for item in answer["Items"]}
-
-
-def put(partition: str, sort: str, **attributes: dict[str, Any]) -> None:
-    item = {"PK": {"S": partition}, "SK": {"S": sort}, **attributes}
-    connection_for(Post.Meta).dispatch("PutItem", {"TableName": "Party", "Item": item})
 
 
 def shards(post: str = "1") -> list[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
+from functools import partial
 from typing import Any
 
-from botocore.session import get_session
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, VersionAttribute
 
+import behind
+from behind import raw
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute
 from pynacount.connections import connection_for
 
@@ -70,31 +70,13 @@ class Guest(CountedModel):
 ALL = (Stats, Stock, Room, Guest)
 
 
-@cache
-def _client(endpoint: str | None) -> Any:
-    return get_session().create_client("dynamodb", endpoint_url=endpoint)
-
-
-def raw() -> Any:
-    """A client of one's own, made once for each engine: what it sees and writes does not go through the library."""
-    return _client(os.environ.get("AWS_ENDPOINT_URL_DYNAMODB"))
-
-
 def client() -> Any:
     """The library's own, for faults and for records."""
     return connection_for(Meta).client
 
 
-def item(pk: str, sk: str) -> dict[str, Any] | None:
-    """One item as it is stored, without its keys; None where there is none."""
-    key = {"PK": {"S": pk}, "SK": {"S": sk}}
-    stored: dict[str, Any] | None = raw().get_item(TableName="Video", Key=key, ConsistentRead=True).get("Item")
-    return None if stored is None else {name: value for name, value in stored.items() if name not in key}
-
-
-def put(pk: str, sk: str, **attributes: dict[str, Any]) -> None:
-    """Write an item behind the library's back."""
-    raw().put_item(TableName="Video", Item={"PK": {"S": pk}, "SK": {"S": sk}, **attributes})
+item = partial(behind.item, "Video")
+put = partial(behind.put, "Video")
 
 
 def items() -> int:

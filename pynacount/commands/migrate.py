@@ -16,7 +16,7 @@ import click
 from pynacount import streams
 from pynacount.commands.called import program
 from pynacount.commands.eta import duration, expected_items, left, slowed
-from pynacount.commands.options import Rate, part_of, segments_of
+from pynacount.commands.options import Price, Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line, key_record
 from pynacount.commands.trouble import FAILED
@@ -46,9 +46,9 @@ SEED_TAKES = 0.02
 @click.option("--limit", type=click.IntRange(1), help="Most parents to seed.")
 @click.option("--anew", is_flag=True, help="Those kept from a stream: count also those that have a tally.")
 @click.option("--dry-run", is_flag=True, help="Read and count, and write nothing.")
-@click.option("--read-price", type=float, default=READ_PRICE, show_default=True, help="Dollars a million read units.")
+@click.option("--read-price", type=Price(), default=READ_PRICE, show_default=True, help="Dollars a million read units.")
 @click.option(
-    "--write-price", type=float, default=WRITE_PRICE, show_default=True, help="Dollars a million write units."
+    "--write-price", type=Price(), default=WRITE_PRICE, show_default=True, help="Dollars a million write units."
 )
 @click.option("--yes", is_flag=True, help="Do not ask before it starts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, the last a summary.")

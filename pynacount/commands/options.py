@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
 
-class Rate(click.FloatRange):
-    """A number above 0; ``nan``, which no comparison refuses, is none."""
-
-    def __init__(self) -> None:
-        super().__init__(0, min_open=True)
+class _Finite(click.FloatRange):
+    """A number within a range; ``nan``, which no comparison refuses, is none, and ``inf`` neither."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         found = super().convert(value, param, ctx)
-        if found != found:
+        if not math.isfinite(found):
             self.fail(f"{value!r} is no number", param, ctx)
         return found
+
+
+class Rate(_Finite):
+    """A number above 0."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+
+class Price(_Finite):
+    """A number of 0 or more."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
 
 
 def part_of(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:

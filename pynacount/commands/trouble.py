@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -70,6 +72,19 @@ class Group(click.Group):
             name = " ".join(filter(None, (ctx.command_path, ctx.invoked_subcommand)))
             click.echo(f"{name}: {in_one_line(error)}", err=True)
             sys.exit(status_of(error))
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # click ends quietly where nobody reads on
+            where = error.filename or "the output"
+            click.echo(f"{ctx.command_path}: {where} could not be read or written: {error.strerror}", err=True)
+            _forget_output()
+            sys.exit(FAILED)
+
+
+def _forget_output() -> None:
+    """What is left in the buffer goes nowhere: else Python tries once more at its end, and tells of it."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def status_of(error: Exception) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pynacount.amounts import Amount
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
 from pynacount.expressions import ZERO, Same, Set
@@ -45,7 +44,7 @@ def compare_and_set(comparison: Comparison) -> Protocol[bool]:
     if not isinstance(answer, Refusal):
         return True
     reason = answer.reasons[0] if answer.reasons else None
-    if reason is None or reason.code != CONDITION_FAILED:
+    if reason is None or not reason.by_guard:
         about.number(comparison.tally, (yield from read_item(about.key)))
         said = answer.message if reason is None else reason.message
         raise PynacountError(f"{about.about}: DynamoDB refused to write {about.key}: {said}")

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 from pynamodb.expressions.update import Action as PynamodbAction
 
 from pynacount.amounts import Amount, stored_amount
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import CounterTypeError, OutcomeUnknown, PynacountError
 from pynacount.expressions import Action, Add, Exists, GivenAction, Guard, Increase
@@ -108,7 +107,7 @@ def increment(move: Increment) -> Protocol[Item]:
 def refused(move: Increment, reason: Reason | None, message: str) -> Protocol[PynacountError]:
     """The error that says why the item was not written."""
     about = move.item
-    if reason is not None and reason.code == CONDITION_FAILED:
+    if reason is not None and reason.by_guard:
         if reason.item is None and about.missing is not None:
             return about.missing
         for tally, by in move.moves.items():

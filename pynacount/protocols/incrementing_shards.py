@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import zlib
 
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import OutcomeUnknown, PynacountError
 from pynacount.expressions import Add, Exists, Increase, Set
@@ -49,7 +48,7 @@ def increment_in_shard(move: Increment, tally: Tally, marker: Marker | None) -> 
                 f"once=... to be told"
             )
         marked = answer.reasons[0] if marker is not None and answer.reasons else None
-        if marker is not None and marked is not None and marked.code == CONDITION_FAILED:
+        if marker is not None and marked is not None and marked.by_guard:
             marker.check(move, marked.item)
             return False
         refuse_invalid(tally, key, answer, "be moved")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pynacount.commit import CONDITION_FAILED
 from pynacount.errors import TokenReused
 from pynacount.expressions import Lapsed, same_value
 from pynacount.keys import ItemKey
@@ -72,7 +71,7 @@ def increment_once(move: Increment, marker: Marker) -> Protocol[bool]:
     if not isinstance(answer, Refusal):
         return True
     marked, counted = answer.reasons if len(answer.reasons) == 2 else (None, None)
-    if marked is not None and marked.code == CONDITION_FAILED:
+    if marked is not None and marked.by_guard:
         marker.check(move, marked.item)  # also where a bound refuses as well: it was counted while there was room
         return False
     raise (yield from refused(move, counted, marked.message if marked is not None else answer.message))

@@ -13,7 +13,7 @@ from pynacount.keys import ItemKey
 from pynacount.protocols.batches import read_items
 from pynacount.protocols.seeding import missing, stored
 from pynacount.protocols.spreading import gathered, read_spread
-from pynacount.shards import Spread, layout_of, shard_key
+from pynacount.shards import ParentInShards, layout_of, shard_key
 from pynacount.steps import Item, Protocol, Refusal, Send
 
 
@@ -85,7 +85,7 @@ def gathered_from(
     own = {place: shard_key(key, tally.attr_name, place) for place in places}
     parent = items.get(key, {})
     shards = {place: items[shard] for place, shard in own.items() if shard in items}
-    spread: Spread | None = Spread(layout_of(tally, parent), parent, shards)
+    spread: ParentInShards | None = ParentInShards(layout_of(tally, parent), parent, shards)
     if spread is not None and not spread.whole(tally):
         spread = yield from read_spread(tally, key, consistent_read=consistent_read)
     return gathered(tally, spread, plain=plain) if spread is not None and spread.item else None

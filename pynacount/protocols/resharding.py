@@ -18,7 +18,7 @@ from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Check, Claim, Delete, Plan, Update
 from pynacount.protocols.seeding import missing, refuse_closed, stored
-from pynacount.protocols.spreading import birth, births, not_spread, read_spread, refuse_invalid
+from pynacount.protocols.spreading import birth, births, not_spread, read_spread, refuse_invalid, same_layout
 from pynacount.shards import Layout, layout_of, part_of, shard_key
 from pynacount.steps import Item, Protocol, Refusal, Wait
 
@@ -85,12 +85,12 @@ def _step(tally: Tally, key: ItemKey, item: Item, layout: Layout, to: int, plain
     elif plain and tally.attr_name in item and to > 1:
         plan = _number_into_shard(tally, key, item, layout)
     elif to > layout.shards:
-        grown = Update(key, (Set(tally.shards_name, _n(to)),), (Claim(_guards(tally, key, layout), tally),))
+        grown = Update(key, (Set(tally.shards_name, _n(to)),), (Claim(same_layout(tally, key, layout), tally),))
         plan = Plan((grown, *(birth(tally, key, place, 0) for place in range(layout.shards, to))))
     elif to > 1 or layout.shards > 2:
         lower = max(to, 2)
         actions: tuple[Action, ...] = (Set(tally.shards_name, _n(lower)), Set(tally.retiring_name, _n(layout.shards)))
-        plan = Plan((Update(key, actions, (Claim(_guards(tally, key, layout), tally),)),), needs_token=True)
+        plan = Plan((Update(key, actions, (Claim(same_layout(tally, key, layout), tally),)),), needs_token=True)
     else:
         plan = yield from _onto_parent(tally, key, layout, plain)
     answer = yield plan.send()
@@ -113,7 +113,7 @@ def _from_parent(tally: Tally, key: ItemKey, item: Item, to: int) -> Plan:
 def _number_into_shard(tally: Tally, key: ItemKey, item: Item, layout: Layout) -> Plan:
     """What code of old counted on the parent beside the shards goes into one of them."""
     found: Amount = stored(tally, key, item) or 0
-    guards = (*_guards(tally, key, layout), Same(tally.attr_name, item[tally.attr_name]))
+    guards = (*same_layout(tally, key, layout), Same(tally.attr_name, item[tally.attr_name]))
     parent = Update(key, (Remove(tally.attr_name),), (Claim(guards, tally),))
     return Plan((parent, _move(tally, key, 0, found)))
 
@@ -129,7 +129,7 @@ def _onto_parent(tally: Tally, key: ItemKey, layout: Layout, plain: bool) -> Pro
         total = plus(total, part_of(tally, shard))
         guard = Same(tally.attr_name, shard.get(tally.attr_name))
         goes.append(Delete(shard_key(key, tally.attr_name, place), (Claim((guard,), tally),)))
-    guards: tuple[Guard, ...] = _guards(tally, key, layout)
+    guards: tuple[Guard, ...] = same_layout(tally, key, layout)
     own: tuple[Action, ...] = (Set(tally.attr_name, _n(total)),)
     if plain and found is not None and tally.attr_name in found.item:
         own = (Add(tally.attr_name, total),) if total else ()
@@ -144,7 +144,7 @@ def _retire(tally: Tally, key: ItemKey, layout: Layout) -> Protocol[None]:
     A reader that sees a shard being retired reads all of them at once. So each is seen to be retired before its part is
     moved, and until the move is seen.
     """
-    guards = _guards(tally, key, layout)
+    guards = same_layout(tally, key, layout)
     places = range(layout.shards, layout.upto)
     for step in (_freeze, _empty):
         waits = False
@@ -195,7 +195,7 @@ def _empty(tally: Tally, key: ItemKey, place: int, layout: Layout) -> Protocol[b
 
 
 def _still(tally: Tally, key: ItemKey, layout: Layout) -> Check:
-    return Check(key, (Claim(_guards(tally, key, layout), tally),))
+    return Check(key, (Claim(same_layout(tally, key, layout), tally),))
 
 
 def _is_over(tally: Tally, key: ItemKey, layout: Layout, answer: Refusal) -> Protocol[bool]:
@@ -208,10 +208,6 @@ def _is_over(tally: Tally, key: ItemKey, layout: Layout, answer: Refusal) -> Pro
 def _move(tally: Tally, key: ItemKey, place: int, part: Amount) -> Update:
     there = (Claim((Exists(tally.attr_name),), tally),)
     return Update(shard_key(key, tally.attr_name, place), (Add(tally.attr_name, part),), there)
-
-
-def _guards(tally: Tally, key: ItemKey, layout: Layout) -> tuple[Guard, ...]:
-    return (Exists(key.names[0]), *layout.guards(tally))
 
 
 def _n(value: Amount) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _seed_guards(tally: Tally, item: Item) -> tuple[Guard, ...]:
 
 def read_with_number(tally: Tally, key: ItemKey) -> Protocol[Item]:
     """The parent's item, as if it carried its number itself. Raises :class:`ParentMissing` where there is none."""
-    item = yield from read_whole(tally, key, (yield from read(key, about=tally.label)))
+    item = yield from read_whole(tally, key)
     if not item:
         raise ParentMissing(missing(tally.label, key))
     return item

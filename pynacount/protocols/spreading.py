@@ -6,25 +6,24 @@ from collections.abc import Iterable
 
 from pynacount import marks
 from pynacount.amounts import Amount, plus
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import PynacountError
-from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Same, Set
-from pynacount.items import number
+from pynacount.expressions import Absent, Action, Exists, Guard, Names, Raise, Remove, Set
+from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Put, Update
-from pynacount.shards import MAX_SHARDS, Layout, Spread, layout_of, mark_names, number_of, shard_key, shares
+from pynacount.shards import MAX_SHARDS, Layout, ParentInShards, layout_of, mark_names, number_of, shard_key, shares
 from pynacount.steps import Item, Protocol, Refusal, Send
 
 
-def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> Protocol[Spread | None]:
+def read_spread(tally: Tally, key: ItemKey, *, consistent_read: bool = True) -> Protocol[ParentInShards | None]:
     """The parent's marks and its shards, by one Query; None where there is no such parent.
 
     A Query is not serializable with a transaction that is just being committed (AWS: "Amazon DynamoDB Transactions",
     isolation levels). What it shows is believed where it is one page, and no shard is missing or being retired; else
     all are read again by one TransactGetItems, which is.
     """
-    found = Spread(None, {}, {})
+    found = ParentInShards(None, {}, {})
     start: Item | None = None
     pages = 0
     while True:
@@ -64,7 +63,7 @@ def _query(tally: Tally, key: ItemKey, start: Item | None, consistent_read: bool
     return Send("Query", {**request, "ExclusiveStartKey": start} if start else request)
 
 
-def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> Spread:
+def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> ParentInShards:
     parent: Item = {}
     shards: dict[int, Item] = {}
     wire = key.wire()
@@ -75,10 +74,10 @@ def _collected(tally: Tally, key: ItemKey, items: Iterable[Item]) -> Spread:
             parent = item
         elif (place := number_of(tally, key, item)) is not None:
             shards[place] = item
-    return Spread(layout_of(tally, parent), parent, shards)
+    return ParentInShards(layout_of(tally, parent), parent, shards)
 
 
-def _read_at_once(tally: Tally, key: ItemKey, seen: Spread) -> Protocol[Spread]:
+def _read_at_once(tally: Tally, key: ItemKey, seen: ParentInShards) -> Protocol[ParentInShards]:
     names, projection = _names(tally, key)
     upto = max(seen.layout.upto if seen.layout else 0, *(place + 1 for place in seen.shards), 0)
     while True:
@@ -92,8 +91,13 @@ def _read_at_once(tally: Tally, key: ItemKey, seen: Spread) -> Protocol[Spread]:
         upto = found.layout.upto
 
 
-def read_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item | None]:
-    """A parent's item as if it carried its number itself, also where that is in shards; ``item`` is what was read."""
+def read_whole(tally: Tally, key: ItemKey) -> Protocol[Item | None]:
+    """A parent's item as if it carried its number itself, also where that is in shards."""
+    return (yield from made_whole(tally, key, (yield from read_item(key))))
+
+
+def made_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item | None]:
+    """The same of a parent that was read already, as ``item``."""
     layout = None if item is None else layout_of(tally, item)
     if layout is None or layout.shards == 1:
         return item
@@ -101,7 +105,7 @@ def read_whole(tally: Tally, key: ItemKey, item: Item | None) -> Protocol[Item |
     return None if found is None else gathered(tally, found)
 
 
-def gathered(tally: Tally, found: Spread, *, plain: bool = False) -> Item:
+def gathered(tally: Tally, found: ParentInShards, *, plain: bool = False) -> Item:
     """The parent's item with the sum of its shards in it; ``plain``: what is on the parent beside them counts too."""
     if found.layout is None or found.layout.shards == 1:
         return dict(found.item)
@@ -148,7 +152,7 @@ def unspread(tally: Tally, key: ItemKey, *, aside: bool) -> Protocol[bool]:
         actions = [*unspreading(tally, found.layout), Raise(tally.pending_name, marks.birth_mark())]
         if aside:
             actions.append(Set(tally.was_name, {"N": str(found.total(tally))}))
-        guards = (Exists(key.names[0]), *found.layout.guards(tally))
+        guards = same_layout(tally, key, found.layout)
         parent = Update(key, tuple(actions), (Claim(guards, tally),))
         answer = yield Plan((parent, *deletions(tally, key, found.layout.upto))).send()
         if not isinstance(answer, Refusal):
@@ -168,21 +172,16 @@ def seed_spread(
 
 def refuse_invalid(tally: Tally, key: ItemKey, answer: Refusal, what: str) -> None:
     """Raise where it was no guard that refused."""
-    if not by_guard(answer):
+    if not answer.by_guard:
         said = [reason.message for reason in answer.reasons if reason is not None and reason.message]
         raise PynacountError(f"{tally.label} of the parent {key} could not {what}: {'; '.join(said) or answer.message}")
 
 
-def by_guard(answer: Refusal) -> bool:
-    """Whether it was a guard that refused."""
-    return any(reason is not None and reason.code == CONDITION_FAILED for reason in answer.reasons)
+def same_layout(tally: Tally, key: ItemKey, layout: Layout) -> tuple[Guard, ...]:
+    """The guards of a write of a parent that is there, with its tally in shards as it was read."""
+    return (Exists(key.names[0]), *layout.guards(tally))
 
 
 def not_spread(tally: Tally) -> Absent:
     """The guard of a write that takes the tally to be on the parent itself, or absent."""
     return Absent(tally.shards_name)
-
-
-def same_number(tally: Tally, item: Item) -> Same:
-    """The guard that the number is as it was read."""
-    return Same(tally.attr_name, item.get(tally.attr_name))

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from pynacount.amounts import Amount, difference
 from pynacount.contributions import Tally
 from pynacount.errors import CounterNotSeeded, CounterTypeError
-from pynacount.items import number, read_item
+from pynacount.items import number
 from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
 from pynacount.protocols.spreading import read_whole
@@ -83,7 +83,7 @@ def standing(tally: Tally, key: ItemKey) -> Protocol[Standing]:
 
 def look(tally: Tally, key: ItemKey) -> Protocol[Standing]:
     """Read the tally, count, and where they differ read the tally again."""
-    item = yield from _read(tally, key)
+    item = yield from read_whole(tally, key)
     found = replace(read_standing(tally, item), layout=layout_of(tally, item or {}) or ON_THE_PARENT)
     try:
         found = replace(found, count=(yield from count(tally, key)))
@@ -93,12 +93,8 @@ def look(tally: Tally, key: ItemKey) -> Protocol[Standing]:
         return replace(found, problem=unreadable.msg, failed=True)
     if not found.drift:
         return found
-    after = read_standing(tally, (yield from _read(tally, key)))
+    after = read_standing(tally, (yield from read_whole(tally, key)))
     return replace(found, stood_still=(after.state, after.tally) == (found.state, found.tally))
-
-
-def _read(tally: Tally, key: ItemKey) -> Protocol[Item | None]:
-    return (yield from read_whole(tally, key, (yield from read_item(key))))
 
 
 def is_the_same(before: Standing | None, found: Standing) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pynacount.errors import DeclarationError
 from pynacount.fields import CounterField
 
 MOST_SEGMENTS = 1_000_000
@@ -12,9 +13,21 @@ MOST_SEGMENTS = 1_000_000
 
 def only_counted(verb: str, counters: Iterable[CounterField]) -> list[CounterField]:
     """The counters. Raises :class:`DeclarationError` for a plain one, which would be found to be, or become, 0."""
-    given = list(counters)
+    given = counters_of(verb, counters)
     for counter in given:
         counter.refuse_plain(f"tallies.{verb}()")
+    return given
+
+
+def counters_of(verb: str, counters: Iterable[CounterField]) -> list[CounterField]:
+    """The counters. Raises :class:`DeclarationError` for what is none, or no list of them."""
+    # A CounterField can be indexed, as any attribute of PynamoDB's, so Python would go through it without end.
+    listed = isinstance(counters, Iterable) and not isinstance(counters, CounterField)
+    given = list(counters) if listed else []
+    if not listed or not all(isinstance(counter, CounterField) for counter in given):
+        raise DeclarationError(
+            f"tallies.{verb}({counters!r:.60}): give a list of counters, as in tallies.{verb}([Post.like_tally])"
+        )
     return given
 
 

@@ -16,7 +16,7 @@ from pynacount.errors import CounterTypeError, ParentMissing
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.protocols.counting import count
-from pynacount.protocols.spreading import read_whole
+from pynacount.protocols.spreading import made_whole
 from pynacount.protocols.standings import read_standing
 from pynacount.steps import Protocol
 from pynacount.tallies.aggregating import Recorded, Sums
@@ -212,7 +212,7 @@ class _Auditor:
         if one.item is None or one.tally.shards_name not in one.item:
             return one
         driver = self._scan.driver(lambda: f"{one.tally.label} of {one.key}")
-        return replace(one, item=driver.run(read_whole(one.tally, one.key, one.item)))
+        return replace(one, item=driver.run(made_whole(one.tally, one.key, one.item)))
 
     def _is_apart(self, one: Found) -> bool:
         return one.tally in self._elsewhere

@@ -13,11 +13,8 @@ from dataclasses import replace
 
 from pynacount.commit import Driver
 from pynacount.contributions import Tally
-from pynacount.items import read_item
-from pynacount.keys import ItemKey
 from pynacount.protocols.spreading import read_whole
 from pynacount.protocols.standings import Standing, is_the_same, read_standing
-from pynacount.steps import Item, Protocol
 from pynacount.tallies.aggregating import Recorded, Sum, Sums
 from pynacount.tallies.children import scan_children
 from pynacount.tallies.passes import TablePass
@@ -86,16 +83,12 @@ class ElsewhereAuditor:
     def _read(self, one: Sum) -> Recorded:
         self._reading.track.note_looks(1)
         tally = self._tallies[one.counter]
-        return Recorded.of(tally, one.key, self._driver.run(_read(tally, one.key)))
+        return Recorded.of(tally, one.key, self._driver.run(read_whole(tally, one.key)))
 
     def _standing(self, one: Sum) -> Standing:
         tally = self._tallies[one.counter]
         found, why = read_standing(tally, one.item), one.why_unknown(tally.label)
         return replace(found, problem=why, failed=True) if why else replace(found, count=one.total)
-
-
-def _read(tally: Tally, key: ItemKey) -> Protocol[Item | None]:
-    return (yield from read_whole(tally, key, (yield from read_item(key))))
 
 
 def compared(first: Standing, before: Standing, after: Standing) -> Standing | None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
+from botocore.exceptions import ClientError
+
 from pynacount.amounts import Amount
 from pynacount.commit import Driver
-from pynacount.connections import connection_for
-from pynacount.errors import DeclarationError, NotCounted, ParentMissing, PynacountError, TargetError
+from pynacount.connections import connection_for, deadline_of
+from pynacount.errors import CounterContention, DeclarationError, NotCounted, ParentMissing, PynacountError, TargetError
 from pynacount.fields import CounterField
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
@@ -147,6 +149,7 @@ class _Repairer:
 
     def __init__(self, places: dict[_Place, CounterField], track: Tracking, *, dry_run: bool, sweep: bool) -> None:
         self._places, self._track, self._dry_run, self._sweeps = places, track, dry_run, sweep
+        self._reached = False
 
     def task(self, row: Audited) -> Callable[[], Repaired | None]:
         """What there is to do about the row. Raises :class:`TargetError` for one of another counter."""
@@ -174,10 +177,25 @@ class _Repairer:
         return lambda: self._told(work, counter, row)
 
     def _told(self, work: Callable[[CounterField, Audited], Repaired], counter: CounterField, row: Audited) -> Repaired:
+        self._reach(counter, row.key)
         try:
             return work(counter, row)
         except PynacountError as error:
             return _outcome(row, "failed", message=error.msg)
+
+    def _reach(self, counter: CounterField, key: ItemKey) -> None:
+        """Look once whether anybody answers at all: else each row would be waited for, and be told to have failed."""
+        if self._reached:
+            return
+        meta = counter.owner.Meta
+        about = f"{counter.label} of {key}"
+        hasty = Driver(connection_for(meta), deadline_of(meta), lambda: about, retrying=self._track.note_retry)
+        try:
+            hasty.run(read_item(key))
+        except CounterContention as error:
+            if not isinstance(error.cause, ClientError):
+                raise
+        self._reached = True
 
     def _repair(self, counter: CounterField, row: Audited) -> Repaired:
         tally, key, watch = counter.tally, row.key, _Watch()

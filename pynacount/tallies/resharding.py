@@ -17,7 +17,7 @@ from pynacount.protocols.resharding import reshard as reshard_parent
 from pynacount.protocols.seeding import missing
 from pynacount.shards import layout_of
 from pynacount.steps import Item
-from pynacount.tallies.asked import check_numbers, check_rates
+from pynacount.tallies.asked import check_numbers, check_rates, counters_of
 from pynacount.tallies.children import parents_too
 from pynacount.tallies.groups import Found
 from pynacount.tallies.pages import Pace
@@ -52,7 +52,7 @@ def reshard(
     :param dry_run: write nothing; ``status`` is ``planned`` then.
     :raises DeclarationError: for a counter that cannot be in shards.
     """
-    given = list(counters)
+    given = counters_of("reshard", counters)
     check_numbers("reshard", workers=workers, segments=segments)
     check_rates("reshard", rcu_per_second=rcu_per_second)
     for counter in given:

@@ -12,7 +12,6 @@ from typing import Any
 
 from pynamodb.expressions.condition import Condition
 
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.declaration import Counting, child_page
 from pynacount.errors import NotCounted, PynacountError
@@ -21,7 +20,7 @@ from pynacount.fields import CounterField
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Delete, Plan, Update, build
-from pynacount.protocols.spreading import by_guard, not_spread
+from pynacount.protocols.spreading import not_spread
 from pynacount.relations import CountedIn
 from pynacount.steps import Item, Protocol, Refusal, Wait
 from pynacount.writing.discarding import Discard, Gone
@@ -98,7 +97,7 @@ def _close(closing: Discard) -> Protocol[None]:
         answer = yield plan.send()
         if not isinstance(answer, Refusal):
             break
-        if not by_guard(answer):
+        if not answer.by_guard:
             raise PynacountError(f"{closing.about} could not be closed for its deletion: {answer.message}")
         if answer.reasons[0] is None:
             closing.looks = True  # a shard moved on
@@ -215,7 +214,7 @@ def _delete_plain(keys: list[ItemKey], still_closed: Check) -> Protocol[None]:
     if not isinstance(answer, Refusal):
         return
     of_parent = answer.reasons[-1] if answer.reasons else None
-    if of_parent is not None and of_parent.code == CONDITION_FAILED:
+    if of_parent is not None and of_parent.by_guard:
         raise Gone
     if len(keys) == 1:
         said = [f"{reason.code}: {reason.message}" for reason in answer.reasons if reason is not None]

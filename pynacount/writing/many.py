@@ -15,7 +15,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynacount import marks
 from pynacount.amounts import plus
-from pynacount.commit import CONDITION_FAILED, Driver
+from pynacount.commit import Driver
 from pynacount.contributions import Target
 from pynacount.errors import (
     AlreadyCounted,
@@ -232,7 +232,7 @@ def _read_invalid(members: Sequence[Member], plan: Plan) -> Protocol[None]:
 def _blame(members: Sequence[Member], plan: Plan, refusal: Refusal) -> None:
     """Settle the members of a write that DynamoDB itself names: it is too large, say."""
     for write, reason in zip(plan.writes, refusal.reasons, strict=bool(refusal.reasons)):
-        if reason is not None and reason.code != CONDITION_FAILED:
+        if reason is not None and not reason.by_guard:
             said = f"DynamoDB refused to write {write.key}: {reason.code}: {reason.message}"
             _fail(members, write.key, PynacountError(said))
 

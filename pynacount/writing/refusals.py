@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pynacount.commit import CONDITION_FAILED
 from pynacount.contributions import Tally
 from pynacount.errors import CounterBoundError, CounterNotSeeded, CounterTypeError, ParentMissing, PynacountError
 from pynacount.expressions import Bound, Given, Guard
@@ -38,7 +37,7 @@ def failures_of(plan: Plan, refusal: Refusal) -> list[Failure]:
     failures = []
     # No reasons: the request as a whole was found invalid.
     for write, reason in zip(plan.writes, refusal.reasons, strict=bool(refusal.reasons)):
-        if reason is None or reason.code != CONDITION_FAILED:
+        if reason is None or not reason.by_guard:
             continue
         broken = [
             Failure(claim, guard, reason.item)
@@ -192,6 +191,6 @@ def check_types(write: Write) -> Protocol[None]:
 def refuse_unread(plan: Plan, refusal: Refusal) -> None:
     """Raise what DynamoDB said, where no guard of ours explains it."""
     said = [f"{reason.code}: {reason.message}" for reason in refusal.reasons if reason is not None]
-    if any(reason is not None and reason.code == CONDITION_FAILED for reason in refusal.reasons):
+    if refusal.by_guard:
         return  # the item moved on between the refusal and its answer: ask again
     raise PynacountError(f"DynamoDB refused to write {plan.writes[0].key}: {'; '.join(said) or refusal.message}")

@@ -51,8 +51,7 @@ class Save(ModelIntent):
         for tally in self.counting.tallies:
             if self.counting.is_streamed(tally):
                 continue  # born without: what its consumer has not read yet may speak of an earlier item of that key
-            if uncounted_block.get() is not None or tally.on_delete == "leave" or tally.missing == "defer":
-                # Children may be there already, or come uncounted: born unseeded, and counted when first needed.
+            if not _is_born_counted(tally):
                 item[tally.pending_name] = {"N": str(self.birth_mark)}
             elif self._is_spread(tally):
                 item[tally.shards_name] = {"N": str(tally.shards)}
@@ -67,12 +66,12 @@ class Save(ModelIntent):
 
     def siblings(self) -> Sequence[Write]:
         """The shards of a new parent's tallies."""
-        if self.stored is not None or self.over or uncounted_block.get() is not None:
+        if self.stored is not None or self.over:
             return ()
         return [
             shard
             for tally in self.counting.tallies
-            if self._is_spread(tally) and tally.on_delete != "leave" and tally.missing != "defer"
+            if self._is_spread(tally) and _is_born_counted(tally)
             for shard in births(tally, self.key, 0, tally.shards)
         ]
 
@@ -177,3 +176,8 @@ class Save(ModelIntent):
         self.before = self.counting.contribution(model.from_raw_data(self.stored))
         self.after = self.counting.contribution(model.from_raw_data(now))
         self.reads = tuple(Same(name, self.stored.get(name)) for name in sorted(self.counting.read_attributes))
+
+
+def _is_born_counted(tally: Tally) -> bool:
+    """Whether a new parent has no children yet, and gets none uncounted; else it is counted when first needed."""
+    return uncounted_block.get() is None and tally.on_delete != "leave" and tally.missing != "defer"
