@@ -346,6 +346,7 @@ class Counting:
 
     def key_of_instance(self, instance: Any) -> ItemKey:
         """The key of an instance. Raises :class:`KeyTemplateError` where a part of it is not set."""
+        self.check_keys_read(instance)
         values = instance.attribute_values
         schema = self.schema
         try:
@@ -356,6 +357,18 @@ class Counting:
             raise KeyTemplateError(
                 f"{self.model.__name__}: {error.args[0]} is not set; give {', '.join(schema.variables)}"
             ) from None
+
+    def check_keys_read(self, instance: Any) -> None:
+        """Raise :class:`KeyTemplateError` for an item that was read without its key."""
+        stored = instance._stored_item
+        if stored is not None and (
+            lacking := [p.attr_name for p in self.parts if p.name not in instance.attribute_values]
+        ):
+            raise KeyTemplateError(
+                f"{self.model.__name__}: this item was read without {' and '.join(lacking)}, so it does not say which "
+                f"one it is; read the keys too: attributes_to_get=[{', '.join(repr(p.attr_name) for p in self.parts)}, "
+                f"...]"
+            )
 
     # -- what is counted
 
