@@ -154,9 +154,11 @@ class Driver:
             except BotoCoreError as local:
                 raise self._failed(step, local, unknown=unknown) from local
             attempt += 1
-            self._pause(attempt, until, cause, unknown=unknown)
+            self._pause(attempt, until, cause, unknown=unknown, reads=step.operation in _READS)
 
-    def _pause(self, attempt: int, until: float, cause: Exception | None, *, unknown: bool) -> None:
+    def _pause(
+        self, attempt: int, until: float, cause: Exception | None, *, unknown: bool, reads: bool = False
+    ) -> None:
         """Full jitter: between nothing and an exponentially growing bound (AWS Architecture Blog, 2015)."""
         if self.retrying is not None:
             self.retrying(_what_was_met(cause))
@@ -171,8 +173,9 @@ class Driver:
                 f"learnt whether it landed ({met}). {self.again}",
                 cause,
             ) from cause
+        came = "no answer came" if reads else "nothing was written"
         raise CounterContention(
-            f"{self.about()}: nothing was written within {self.deadline:g} s ({met}). Try again later, or raise "
+            f"{self.about()}: {came} within {self.deadline:g} s ({met}). Try again later, or raise "
             f"Meta.counted_deadline",
             cause,
         ) from cause

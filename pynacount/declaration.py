@@ -28,6 +28,9 @@ from pynacount.relations import CountedIn, CountedSet
 from pynacount.schema import KeyPart, KeySchema
 from pynacount.steps import Protocol, Refusal, Send
 
+_OFTEN = frozenset({"count"})
+"""A good name for a counter, which hides only PynamoDB's ``Model.count()``; nothing here calls that."""
+
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -273,7 +276,7 @@ class Counting:
         """A counter, a set or a relation may hide nothing that every model has, nor may a counter hide an id."""
         roots = [base for base in self.model.__mro__[1:] if "_counting" in vars(base)]  # the last is CountedModel
         own = {*self.counters, *(one.name for one in (*self.declared, *self.sets))}
-        for name in sorted(name for name in own if roots and hasattr(roots[-1], name)):
+        for name in sorted(name for name in own - _OFTEN if roots and hasattr(roots[-1], name)):
             raise DeclarationError(
                 f"{self.model.__name__}.{name} would hide what every model has under that name; give it another, such "
                 f"as {name.strip('_')}_{'tally' if name in self.counters else 'items'}"
@@ -346,6 +349,7 @@ class Counting:
 
     def key_of_instance(self, instance: Any) -> ItemKey:
         """The key of an instance. Raises :class:`KeyTemplateError` where a part of it is not set."""
+        self.check_keys_read(instance)
         values = instance.attribute_values
         schema = self.schema
         try:
@@ -356,6 +360,18 @@ class Counting:
             raise KeyTemplateError(
                 f"{self.model.__name__}: {error.args[0]} is not set; give {', '.join(schema.variables)}"
             ) from None
+
+    def check_keys_read(self, instance: Any) -> None:
+        """Raise :class:`KeyTemplateError` for an item that was read without its key."""
+        stored = instance._stored_item
+        if stored is not None and (
+            lacking := [p.attr_name for p in self.parts if p.name not in instance.attribute_values]
+        ):
+            raise KeyTemplateError(
+                f"{self.model.__name__}: this item was read without {' and '.join(lacking)}, so it does not say which "
+                f"one it is; read the keys too: attributes_to_get=[{', '.join(repr(p.attr_name) for p in self.parts)}, "
+                f"...]"
+            )
 
     # -- what is counted
 

@@ -170,6 +170,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         found: dict[str, Any] | None = self.__dict__.get("_key_variables")
         if found is None:
             counting = self._counting
+            counting.check_keys_read(self)
             schema = counting.schema
             values = self.attribute_values
             found = schema.read(

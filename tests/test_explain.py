@@ -389,3 +389,18 @@ def test_without_click_it_says_what_to_install() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert "click is missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--only", "increment"], "--only increment"),
+        (["--only", "decrement"], "--only decrement"),
+        (["--by", "3"], "--by"),
+        (["--once", "order-17"], "--once"),
+    ],
+)
+def test_what_is_for_plain_counters_is_not_passed_over_for_a_count(option: list[str], said: str) -> None:
+    done = run("social:Post.like_tally", "post_id=1", "user_id=2", *option)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"{said} is for plain counters, and Post.like_tally counts children" in done.stderr

@@ -42,7 +42,7 @@ def test_it_seeds_all_and_says_so() -> None:
     assert result.exit_code == 0, result.output
     assert tallies() == ["0", "2", "3"]
     first, second = result.stdout.splitlines()
-    assert first == "3 parents seeded, counting 5; 0 had their tally already"
+    assert first == "3 tallies seeded, counting 5; 0 there already"
     assert second.startswith("8 items read in ") and "3 write units, about $0.00 on demand" in second
 
 
@@ -71,7 +71,7 @@ def test_a_dry_run_counts_and_writes_nothing() -> None:
     before = items()
     result = run("social:Post.like_tally", "--workers", "1", "--dry-run", "--write-price", "1000000")
     assert result.exit_code == 0
-    assert "3 parents would be seeded, counting 5" in result.stdout
+    assert "3 tallies would be seeded, counting 5" in result.stdout
     assert "about $3." in result.stdout
     assert "the run itself would take about" in result.stdout
     assert items() == before
@@ -126,7 +126,9 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "migrate", interrupted)
     result = run("social:Post", "--state", "seeding.db")
     assert (result.exit_code, closed) == (1, [True])
-    assert "stopped between two parents; call it again --state seeding.db" in result.stderr
+    assert "stopped between two parents; call it again with --state seeding.db" in result.stderr
+    summary = json.loads(run("social:Post", "--json").stdout)
+    assert (summary["kind"], summary["stopped"]) == ("summary", True)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_an_endpoint_that_never_answers_is_not_waited_for_long(monkeypatch: pyte
         injector.next(*[Fault.REFUSED_CONNECTION] * 100_000, operation="Scan")
         result = run("social:Post.like_tally", "--workers", "1")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "scan of Town" in result.stderr and "AWS_ENDPOINT_URL_DYNAMODB" in result.stderr
+    assert "scan of Town: no answer came within" in result.stderr and "AWS_ENDPOINT_URL_DYNAMODB" in result.stderr
 
 
 def test_a_table_that_is_throttled_from_the_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

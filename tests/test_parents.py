@@ -19,6 +19,7 @@ from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttr
 from pynacount.connections import connection_for
 from pynacount.errors import (
     CounterTypeError,
+    KeyTemplateError,
     OutcomeUnknown,
     ParentMissing,
     ParentNotEmpty,
@@ -995,3 +996,21 @@ def test_a_cascade_over_a_circle_comes_to_an_end(circle: str, tables: Callable[.
     assert [node.tally for node in Node.scan()] == [1] * len(circle)
     Node.get(node_id="a").delete()
     assert list(Node.scan()) == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda post: post.save(),
+        lambda post: post.delete(),
+        lambda post: post.post_id,
+        lambda post: post.likes.add(user_id="2"),
+        lambda post: Post.like_tally.seed(post),
+    ],
+)
+def test_what_was_read_without_its_key_says_so(tables: Callable[..., None], use: Callable[[Any], Any]) -> None:
+    tables(Post)
+    Post(post_id="keyless", body="x").save()
+    part = Post.get(post_id="keyless", attributes_to_get=["body"])
+    with pytest.raises(KeyTemplateError, match=r"read without PK and SK.*attributes_to_get=\['PK', 'SK', \.\.\.\]"):
+        use(part)

@@ -173,7 +173,7 @@ def test_a_cascade_is_swept_only_where_it_is_asked_for(monkeypatch: pytest.Monke
     assert "--sweep" not in left.stderr and "finish it by a sweep" in left.stdout
     swept = run("social:Album", "--sweep")
     assert (swept.exit_code, items("ALBUM#")) == (0, {})
-    assert "deleted with its children" in swept.stdout and "1 parents deleted whose cascade had begun" in swept.stdout
+    assert "deleted with its children" in swept.stdout and "1 parent deleted whose cascade had begun" in swept.stdout
 
 
 # -- one parent
@@ -197,7 +197,7 @@ class TestKey:
         put("POST#a", "META", likeTally={"N": "3"})
         result = run("social:Post", "--key", "post_id=a")
         assert (result.exit_code, item("POST#a", "META")) == (0, {"likeTally": {"N": "3"}})
-        assert "0 of 1 tallies repaired" in result.stdout
+        assert "0 of 1 tally repaired" in result.stdout
 
     @pytest.mark.parametrize(
         "marks", [{"likeTally": {"S": "five"}}, {"likeTallyWas": {"N": "5"}, "likeTallyPending": {"N": "1"}}]
@@ -295,6 +295,7 @@ class TestLog:
             "model": "Post",
             "counter": "Post.like_tally",
             "key": {"PK": "POST#a", "SK": "META"},
+            "status": "repaired",
             "wrong": 5,
             "right": 3,
             "means": "fence",
@@ -355,7 +356,7 @@ class TestCtrlC:
         assert (result.exit_code, tallies()) == (1, ["3", "5", "5"])
         assert "finishing the parents at hand; Ctrl-C again to break off" in result.stderr
         assert "stopped between two parents; call it again to go on" in result.stderr
-        assert "1 of 1 tallies repaired" in result.stdout
+        assert "1 of 1 tally repaired" in result.stdout
         assert len(log.read_text().splitlines()) == 1
 
     def test_json_says_so_too(self, monkeypatch: pytest.MonkeyPatch) -> None:

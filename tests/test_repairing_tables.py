@@ -24,6 +24,31 @@ from social import ALL, Album, Board, Meta, Post, Product, before, item, items, 
 
 Tables = Callable[..., None]
 
+
+class Wing(CountedModel):
+    """A parent with two cascades, one of them newer than some deletions that were interrupted."""
+
+    Meta = Meta
+    pk = KeyAttribute("WING#{wing_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    room_tally = CounterField(attr_name="roomTally", on_delete="cascade", settle=0)
+    desk_tally = CounterField(attr_name="deskTally", on_delete="cascade", settle=0)
+
+
+class WingRoom(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("WING#{wing_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("ROOM#{name}", range_key=True, attr_name="SK")
+    wing = CountedIn(Wing.room_tally)
+
+
+class WingDesk(CountedModel):
+    Meta = Meta
+    pk = KeyAttribute("WING#{wing_id}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("DESK#{name}", range_key=True, attr_name="SK")
+    wing = CountedIn(Wing.desk_tally)
+
+
 REACHED = "GetItem"
 """The first request of a repair, which shows that somebody answers."""
 
@@ -255,6 +280,16 @@ class TestSweep:
         assert (done.status, done.by, items("ALBUM#")) == ("swept", "sweep", {})
         (again,) = repaired(Album.photo_tally, closed, sweep=True)
         assert again.status == "gone"
+
+    def test_one_that_only_some_of_its_counters_closed_is_told_which_way_out_there_is(self, tables: Tables) -> None:
+        tables(Wing)
+        put("WING#w", "META", roomTallyClosed={"BOOL": True}, deskTally={"N": "0"})
+        key = Wing._counting.key_of(Wing.ref(wing_id="w"))
+        found = Audited("Wing.room_tally", key, "closed", None, None, wrong=True)
+        (left,) = repair([Wing.room_tally], [found], sweep=True, workers=1)
+        assert left.status == "left"
+        assert "closed by roomTallyClosed, and not by all of its counters" in left.message
+        assert "delete() it" in left.message and "remove roomTallyClosed and seed it" in left.message
 
     def test_an_album_that_came_back_meanwhile_is_not_deleted(self) -> None:
         closed = self.closed()

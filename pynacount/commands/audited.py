@@ -13,6 +13,7 @@ from pynacount.amounts import Amount
 from pynacount.commands.called import program
 from pynacount.commands.eta import left, slowed
 from pynacount.commands.records import key_record
+from pynacount.commands.words import several, tallies
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Tracking
@@ -74,13 +75,14 @@ class Report:
         """The whole for a person."""
         total, found = self.states.total(), self.summary()
         parts = ", ".join(f"{self.states[state]:,} {state}" for state in _STATES if self.states[state])
-        lines = [f"{total:,} {'tally' if total == 1 else 'tallies'} audited" + (f": {parts}" if parts else "")]
+        lines = [f"{tallies(total)} audited" + (f": {parts}" if parts else "")]
         if self.stopped:
             lines.append(STOPPED)
         if self.tracking.pages:
             lines.append(
-                f"{found['items']:,} items read in {found['seconds']:.1f} s; {found['read_units']:,.0f} read units, "
-                f"about ${found['dollars']:.2f} on demand; {found['looks']:,} closer looks"
+                f"{several(found['items'], 'item')} read in {found['seconds']:.1f} s; "
+                f"{found['read_units']:,.0f} read units, about ${found['dollars']:.2f} on demand; "
+                f"{several(found['looks'], 'closer look')}"
             )
         if self.tracking.retries:
             met = ", ".join(f"{met} ({n})" for met, n in sorted(self.tracking.retries.items()))

@@ -13,6 +13,7 @@ from pynacount.errors import TargetError
 from pynacount.explaining import Explained, Unexplained, as_boto3, as_cli, as_json
 from pynacount.explaining import explain as explained
 from pynacount.explaining.requests import Verb
+from pynacount.fields import CounterField
 from pynacount.targets import one_model_of_any, repeated_pairs_of
 
 _FORMS: dict[str, Callable[[Sequence[Explained]], str]] = {"json": as_json, "boto3": as_boto3, "cli": as_cli}
@@ -53,7 +54,10 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
     Exit status: 0 done; 2 the command could not be run as it was called.
     """
     given, many = repeated_pairs_of(variables)
-    found = list(explained(one_model_of_any(target), given, _amount(by), once, many))
+    counters = one_model_of_any(target)
+    if all(counter.is_counted for counter in counters):
+        _refuse_moves(counters[0], only, by, once)
+    found = list(explained(counters, given, _amount(by), once, many))
     wanted = {only} if only else {*get_args(Verb)} - {"page", "parent"}
     shown = [one for one in found if isinstance(one, Explained) and one.verb in wanted]
     unexplained = [one for one in found if isinstance(one, Unexplained)]
@@ -63,6 +67,17 @@ def explain(target: str, variables: tuple[str, ...], form: str, only: str | None
     click.echo(_FORMS[form](shown))
     for one in left_out:
         click.echo(f"{program()} explain: {one.model} left out: {one.why}", err=True)
+
+
+def _refuse_moves(counter: CounterField, only: str | None, by: str, once: str | None) -> None:
+    """Raise :class:`TargetError` for what is asked of a plain counter alone."""
+    asked = "--once" if once is not None else "--by" if by != "1" else f"--only {only}"
+    if asked not in ("--only increment", "--only decrement", "--once", "--by"):
+        return
+    raise TargetError(
+        f"{asked} is for plain counters, and {counter.label} counts children: they alone move it. Explain their "
+        f"writes by --only create and --only delete"
+    )
 
 
 def _amount(text: str) -> Decimal:

@@ -20,6 +20,7 @@ from pynacount.commands.options import Price, Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line, key_record
 from pynacount.commands.trouble import FAILED
+from pynacount.commands.words import several, tallies
 from pynacount.tallies import Seeded, Tracking, migrate
 from pynacount.tallies.prices import READ_PRICE, WRITE_PRICE, Prices
 from pynacount.tallies.scanning import DEFAULT_WORKERS
@@ -125,15 +126,15 @@ def migrate_command(
                 elif seeded.status not in ("seeded", "planned"):
                     progress.say(f"{seeded.counter} {seeded.key}: {seeded.status}: {seeded.message}")
     except KeyboardInterrupt:
-        again = f" --state {state}" if state else ", with --state to go on where it stopped"
+        report.stopped = True
+        again = f" with --state {state}" if state else ", with --state to go on where it stopped"
         click.echo(f"{program()} migrate: stopped between two parents; call it again{again}", err=True)
-        sys.exit(FAILED)
     if as_json:
         click.echo(json_line({"kind": "summary", **report.summary()}))
     else:
         for line in report.lines():
             click.echo(line)
-    sys.exit(FAILED if report.statuses["failed"] else 0)
+    sys.exit(FAILED if report.statuses["failed"] or report.stopped else 0)
 
 
 def _one_after_another(*several: Generator[Seeded, None, None]) -> Generator[Seeded, None, None]:
@@ -155,6 +156,7 @@ class Report:
     statuses: Counter[str] = field(default_factory=Counter)
     counted: Any = 0
     alone: int = 0
+    stopped: bool = False
     began: float = field(default_factory=time.monotonic)
 
     def take(self, seeded: Seeded) -> None:
@@ -178,6 +180,7 @@ class Report:
             "seconds": round(seconds, 3),
             **({"estimated_seconds": round(self.estimate(seconds), 1)} if self.dry_run else {}),
             "retries": dict(track.retries),
+            "stopped": self.stopped,
         }
 
     def estimate(self, seconds: float) -> float:
@@ -192,13 +195,13 @@ class Report:
         found, track = self.summary(), self.tracking
         did = "would be seeded" if self.dry_run else "seeded"
         done = found["planned"] if self.dry_run else found["seeded"]
-        lines = [f"{done:,} parents {did}, counting {found['counted']:,}; {found['present']:,} had their tally already"]
+        lines = [f"{tallies(done)} {did}, counting {found['counted']:,}; {found['present']:,} there already"]
         if self.statuses["closed"] or self.statuses["gone"]:
             lines.append(f"{found['closed']:,} are being deleted, {found['gone']:,} were deleted meanwhile")
         if self.statuses["failed"]:
             lines.append(f"{found['failed']:,} could not be seeded, and are left without a tally")
         lines.append(
-            f"{found['items']:,} items read in {found['seconds']:.1f} s; {track.read_units:,.0f} read and "
+            f"{several(found['items'], 'item')} read in {found['seconds']:.1f} s; {track.read_units:,.0f} read and "
             f"{track.write_units:,.0f} write units, about ${found['dollars']:.2f} on demand"
         )
         if self.dry_run:

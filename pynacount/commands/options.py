@@ -16,7 +16,7 @@ class _Finite(click.FloatRange):
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value!r} is no number", param, ctx)
-        return found
+        return found + 0.0  # -0.0 would be told as $-0.00
 
 
 class Rate(_Finite):

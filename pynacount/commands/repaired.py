@@ -12,6 +12,7 @@ from typing import Any, get_args
 from pynacount.amounts import Amount
 from pynacount.commands.eta import slowed
 from pynacount.commands.records import key_record
+from pynacount.commands.words import several, tallies
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Repaired, Tracking
 from pynacount.tallies.results import RepairStatus
@@ -69,12 +70,14 @@ class Report:
         """The whole for a person."""
         found, count = self.summary(), self.statuses
         if self.dry_run:
-            lines = [f"{count['planned']:,} of {self.seen:,} tallies would be repaired"]
+            lines = [f"{count['planned']:,} of {tallies(self.seen)} would be repaired"]
         else:
             right = f"; {count['unchanged']:,} were right already" if count["unchanged"] else ""
-            lines = [f"{count['repaired']:,} of {self.seen:,} tallies repaired in {found['seconds']:.1f} s{right}"]
+            lines = [f"{count['repaired']:,} of {tallies(self.seen)} repaired in {found['seconds']:.1f} s{right}"]
         if count["swept"] or count["gone"]:
-            lines.append(f"{count['swept']:,} parents deleted whose cascade had begun, {count['gone']:,} were gone")
+            lines.append(
+                f"{several(count['swept'], 'parent')} deleted whose cascade had begun, {count['gone']:,} were gone"
+            )
         if count["left"]:
             lines.append(f"{count['left']:,} left as they are")
         if count["failed"]:
@@ -91,7 +94,7 @@ class Report:
     def line(self) -> str:
         """Where it stands."""
         done, failed = self.statuses["repaired"] + self.statuses["unchanged"], self.statuses["failed"]
-        return f"{self.seen:,} tallies looked at, {done:,} repaired, {failed:,} failed{slowed(self.tracking.retries)}"
+        return f"{tallies(self.seen)} looked at, {done:,} repaired, {failed:,} failed{slowed(self.tracking.retries)}"
 
 
 def told(done: Repaired) -> str:
@@ -136,6 +139,7 @@ def log_record(done: Repaired) -> dict[str, Any]:
         "model": done.counter.partition(".")[0],
         "counter": done.counter,
         "key": key_record(done.key),
+        "status": done.status,
         "wrong": done.was,
         "right": done.now,
         "when": done.when.isoformat(timespec="milliseconds"),

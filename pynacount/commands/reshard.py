@@ -12,6 +12,7 @@ from pynacount.commands.interrupts import stop_at_interrupt
 from pynacount.commands.options import Rate
 from pynacount.commands.records import json_line, key_record
 from pynacount.commands.trouble import FAILED
+from pynacount.commands.words import tallies
 from pynacount.shards import MAX_SHARDS
 from pynacount.tallies import Spread, Tracking, reshard
 from pynacount.tallies.scanning import DEFAULT_WORKERS
@@ -77,7 +78,7 @@ def reshard_command(
         click.echo(json_line(done))
     else:
         would = "would be " if dry_run else ""
-        click.echo(f"{changed:,} tall{'y' if changed == 1 else 'ies'} {would}brought into {_shards(to)}")
+        click.echo(f"{tallies(changed)} {would}brought into {_shards(to)}")
     sys.exit(FAILED if statuses["failed"] or stopped else 0)
 
 

@@ -24,12 +24,12 @@ from pynacount.keys import ItemKey
 from pynacount.protocols.repairing import Repair, check_repairable, repair_by_revision
 from pynacount.protocols.repairing import repair as repair_by_fence
 from pynacount.shards import layout_of
-from pynacount.steps import Protocol, Send
+from pynacount.steps import Item, Protocol, Send
 from pynacount.tallies.asked import check_numbers, only_counted
 from pynacount.tallies.passes import check_query, is_elsewhere
 from pynacount.tallies.results import Audited, Repaired, RepairMeans, RepairStatus
 from pynacount.tallies.scanning import DEFAULT_WORKERS, PATIENCE, Tracking
-from pynacount.writing.deleting import finish_deletion
+from pynacount.writing.deleting import cascades_of, finish_deletion
 
 T = TypeVar("T")
 
@@ -228,15 +228,27 @@ class _Repairer:
                 return _outcome(row, "swept", by="sweep")
         except NotCounted as error:
             return _outcome(row, "gone", message=error.msg)
-        if self._driver(counter, key).run(read_item(key)) is None:
+        item = self._driver(counter, key).run(read_item(key))
+        if item is None:
             return _outcome(row, "gone", message="it was deleted meanwhile")
-        return _outcome(row, "left", message="it is not closed, or not by all of its counters; audit it again")
+        return _outcome(row, "left", message=_why_not_swept(cascades_of(model._counting), item))
 
     def _driver(self, counter: CounterField, key: ItemKey) -> Driver:
         """One that is patient: a table may be throttled for long."""
         about = f"{counter.label} of {key}"
         connection = connection_for(counter.owner.Meta)
         return Driver(connection, PATIENCE, lambda: about, renew=True, retrying=self._track.note_retry)
+
+
+def _why_not_swept(cascades: Iterable[CounterField], item: Item) -> str:
+    """What to do about a parent that not all of its cascades closed: one of them may be newer than the deletion."""
+    shut = [c.tally.closed_name for c in cascades if c.tally.closed_name in item]
+    if not shut:
+        return "it is not closed any more; audit it again"
+    return (
+        f"it is closed by {', '.join(shut)}, and not by all of its counters, so a sweep cannot tell whether it is to "
+        f"go: delete() it, which closes the rest, or, if it is to stay, remove {', '.join(shut)} and seed it"
+    )
 
 
 def _outcome(

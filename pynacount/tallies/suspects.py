@@ -96,7 +96,7 @@ def audited(tally: Tally, key: ItemKey, found: Standing) -> Audited | None:
             message = "a repair took the tally away and has not finished: repair it again, or seed it"
         case "unreadable":
             state = "unreadable"
-            message = f"{tally.attr_name} is stored as something else than a number: repair it"
+            message = f"{tally.attr_name} is stored as something that is no number: repair it, or remove it and seed it"
         case "unseeded":
             state, wrong = "unseeded", False
         case _ if found.drift:
