@@ -51,6 +51,7 @@ def _count(spot: Spot, moves: Sequence[Move], skip_cancelled: bool) -> Protocol[
             now = None if stored is None else stored_amount(stored)
             return Outcome(status, number, now, repeated)  # type: ignore[arg-type]
         item = refused_item(spot, answer)
+        spot.refuse_shards(item)
         if item is None and not spot.creates and (spot.tally.missing == "zero" or state == "summed"):
             return Outcome("missing", number)
         new = behind(spot, moves, item)
