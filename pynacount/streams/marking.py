@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from pynacount.amounts import Amount, plus, stored_amount, subtotal
 from pynacount.commit import CONDITION_FAILED
-from pynacount.expressions import Absent, Behind, Exists, Guard, Set
+from pynacount.expressions import Absent, Behind, Exists, Guard, Remove, Set
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Plan, Update, Write, build
@@ -95,7 +95,7 @@ def _count(spot: Spot, some: Sources, marking: Marking, skip_cancelled: bool) ->
         answer = yield counting(spot, state, some, marking, shards=shards, bounded=past is None).send()
         if not isinstance(answer, Refusal):
             return Outcome("counted" if state == "counted" else "unseeded", number, past, repeated)
-        *marked, counter = _reasons(spot, answer, len(some) + 1)
+        *marked, counter = reasons_of(spot, answer, len(some) + 1)
         for source, reason in zip(list(some), marked, strict=True):
             if reason is None:
                 continue
@@ -140,7 +140,7 @@ def _make_shards(spot: Spot) -> Protocol[int]:
     return tally.shards
 
 
-def _reasons(spot: Spot, refusal: Refusal, writes: int) -> tuple[Reason | None, ...]:
+def reasons_of(spot: Spot, refusal: Refusal, writes: int) -> tuple[Reason | None, ...]:
     """One for each write. Raises where it was refused for another reason than a condition."""
     strange = [r.message or r.code for r in refusal.reasons if r is not None and r.code != CONDITION_FAILED]
     if len(refusal.reasons) != writes or strange:
@@ -170,6 +170,8 @@ def counting(
         actions = (Set(UPTO, {"S": of_one[-1].mark}), Set(marking.expires_name, {"N": str(marking.expires)}))
         writes.append(Update(marking.key(source), actions, (Claim((Behind(UPTO, of_one[0].mark),), spot),)))
     key, adds = spot.key, spot.add(state, number)
+    if state == "summed":
+        adds = (*adds, Remove(spot.tally.fence_name))  # a seeder's: it has to know that something was counted
     guards: tuple[Guard, ...] = spot.guards(state)
     if shards > 1:
         key = shard_key(key, spot.tally.attr_name, place_of(some, shards))
