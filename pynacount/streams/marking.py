@@ -15,7 +15,7 @@ A marker has to live for as long as a record can come again: the stream keeps re
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,6 +25,7 @@ from pynacount.expressions import Absent, Behind, Exists, Guard, Remove, Set
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
 from pynacount.plan import MAX_TRANSACTION_ITEMS, Check, Claim, Plan, Update, Write, build
+from pynacount.protocols.batches import read_items
 from pynacount.protocols.incrementing_shards import MOST_MISSES
 from pynacount.protocols.spreading import births, not_spread, refuse_invalid
 from pynacount.shards import layout_of, remember_shards, shard_key, taken_shards
@@ -91,18 +92,21 @@ def _count(spot: Spot, some: Sources, marking: Marking, skip_cancelled: bool) ->
     while True:
         number = total_of(_moves(some))
         if skip_cancelled and not number:
-            return Outcome("unchanged", repeated=repeated)
+            new = yield from _unmarked(some, marking)
+            gone = len(_moves(some)) - len(_moves(new))
+            repeated += gone
+            if not new or not gone:
+                return Outcome("unchanged" if new else "repeated", repeated=repeated)
+            some = new  # some were counted already, in a batch that was cut otherwise
+            continue
         answer = yield counting(spot, state, some, marking, shards=shards, bounded=past is None).send()
         if not isinstance(answer, Refusal):
             return Outcome("counted" if state == "counted" else "unseeded", number, past, repeated)
         *marked, counter = reasons_of(spot, answer, len(some) + 1)
-        for source, reason in zip(list(some), marked, strict=True):
-            if reason is None:
-                continue
-            upto = (reason.item or {}).get(UPTO, {}).get("S", "")
-            new = [move for move in some[source] if move.mark > upto]
-            repeated += len(some[source]) - len(new)
-            some = {name: new if name == source else kept for name, kept in some.items() if new or name != source}
+        before = len(_moves(some))
+        met = {source: reason.item for source, reason in zip(some, marked, strict=True) if reason is not None}
+        some = _behind(some, met)
+        repeated += before - len(_moves(some))
         if not some:
             return Outcome("repeated", repeated=repeated)
         past = None
@@ -138,6 +142,24 @@ def _make_shards(spot: Spot) -> Protocol[int]:
     if isinstance(answer, Refusal):
         refuse_invalid(tally, spot.key, answer, "be brought into shards")  # else others made them
     return tally.shards
+
+
+def _behind(some: Sources, markers: Mapping[str, Item | None]) -> Sources:
+    """The records that are behind the markers of their items, those of items without one included."""
+    found: Sources = {}
+    for source, moves in some.items():
+        upto = (markers.get(source) or {}).get(UPTO, {}).get("S", "")
+        if new := [move for move in moves if move.mark > upto]:
+            found[source] = new
+    return found
+
+
+def _unmarked(some: Sources, marking: Marking) -> Protocol[Sources]:
+    """The records that are not counted yet, as their markers tell."""
+    keys = {source: marking.key(source) for source in some}
+    names = {key.table: (UPTO,) for key in keys.values()}
+    items = yield from read_items(list(keys.values()), names, consistent_read=True)
+    return _behind(some, {source: items.get(key) for source, key in keys.items()})
 
 
 def reasons_of(spot: Spot, refusal: Refusal, writes: int) -> tuple[Reason | None, ...]:

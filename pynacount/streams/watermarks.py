@@ -7,6 +7,8 @@ Whatever a consumer forgets in a crash, the item knows; what it tells when it re
 
 A batch that sums up to nothing is written too: its watermark alone. Without that, a second consumer whose batch ends
 between the two could count the first record, and the watermark be past the second before it comes to it.
+``skip_cancelled`` reads the watermark instead: it is written where it stands between the batch's first record and its
+last. That is as good while one consumer at a time reads a shard, however its batches are cut.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from pynacount.amounts import stored_amount
 from pynacount.commit import CONDITION_FAILED
 from pynacount.expressions import Absent, Action, Behind, Exists, Guard, Set
+from pynacount.items import read_item
 from pynacount.plan import Claim, Plan, Update
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.streams.moves import Fence, Move, Step
@@ -43,7 +46,12 @@ def _count(spot: Spot, moves: Sequence[Move], skip_cancelled: bool) -> Protocol[
     while True:
         number = total_of(moves)
         if skip_cancelled and not number:
-            return Outcome("unchanged", repeated=repeated)
+            new = behind(spot, moves, (yield from read_item(spot.key)))
+            repeated += len(moves) - len(new)
+            if not new or len(new) == len(moves):
+                return Outcome("unchanged" if new else "repeated", repeated=repeated)
+            moves = new  # the first of them were counted already, in a batch that was cut otherwise
+            continue
         answer = yield counting(spot, state, moves).send()
         if not isinstance(answer, Refusal):
             stored = answer.get("Attributes", {}).get(spot.tally.attr_name, {}).get("N")
