@@ -20,6 +20,7 @@ from pynacount.commit import CONDITION_FAILED
 from pynacount.expressions import Absent, Action, Behind, Exists, Guard, Set
 from pynacount.items import read_item
 from pynacount.plan import Claim, Plan, Update
+from pynacount.protocols.spreading import not_spread
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.streams.moves import Fence, Move, Step
 from pynacount.streams.spots import Outcome, Spot, State, total_of
@@ -97,7 +98,8 @@ def refused_item(spot: Spot, refusal: Refusal) -> Item | None:
 def _begin(spot: Spot, fence: Fence) -> Protocol[Outcome]:
     """From a seeder's fence on, sum up the records apart, if the counter has no tally yet."""
     there: tuple[Guard, ...] = () if spot.creates else (Exists(spot.tally.hash_name),)
-    guards = (*there, Absent(spot.tally.attr_name), Behind(spot.tally.upto_name, fence.mark))
+    own = (Absent(spot.tally.attr_name), not_spread(spot.tally))
+    guards = (*there, *own, Behind(spot.tally.upto_name, fence.mark))
     actions = (
         Set(spot.tally.moved_name, {"N": "0"}),
         Set(spot.tally.upto_name, {"S": fence.mark}),
