@@ -17,6 +17,7 @@ from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
 from pynacount.commands import group
 from pynacount.connections import connection_for
 from pynacount.errors import DeclarationError
+from pynacount.explaining.requests import Explained, explain
 from pynacount.streams import StreamTally, Uncounted, run
 from pynacount.tallies import reshard
 from pynacount.testing import Fault, FaultInjector, record_requests
@@ -194,6 +195,8 @@ def test_a_watermark_is_on_one_item() -> None:
     stream = Source("Filed", "PK", "SK")
     StreamTally(Filed, once_by="markers").handle(batch(stream.put(PK="FOLDER#x", SK="FILE#1")))
     assert Folder.files.value(Folder.ref(folder="x")) == 1
+    (shown,) = (one for one in explain([Folder.files], {"folder": "x"}) if one.verb == "stream")
+    assert isinstance(shown, Explained) and "by markers, as it is in shards" in shown.note
     with pytest.raises(DeclarationError, match="not declared in shards"):
         FileCount.count.reshard(FileCount.ref(file_name="a"), 2)
 

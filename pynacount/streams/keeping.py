@@ -30,7 +30,8 @@ def keeping(counter: CounterField, relations: Sequence[CountedIn], way: Way | No
     """Choose, where the application did not. ``relations`` are empty where its own functions say what counts."""
     chosen, why = _way_of(counter, relations)
     if way is not None and way != chosen:
-        chosen, why = way, "as StreamTally was told"
+        told = f'StreamTally is told so, once_by="{way}"'
+        chosen, why = way, told if counter.shards == 1 else f"it is in shards, which a watermark is not; {told}"
     if chosen == "watermark" and counter.shards > 1:
         raise DeclarationError(
             f"{counter.label} is declared in shards, and {why}, so that it is written once for each batch, with its "
