@@ -222,7 +222,7 @@ class CounterField(Attribute[int]):
 
         def __get__(self, instance, owner):
             value = super().__get__(instance, owner)
-            return 0 if value is None and self.missing == "zero" else value
+            return 0 if value is None and self.missing == "zero" and self.shards == 1 else value
 
     def __set__(self, instance: Any, value: StoredTally) -> None:  # type: ignore[override]
         if not isinstance(value, StoredTally):
@@ -582,14 +582,14 @@ class CounterField(Attribute[int]):
         if to == 1:
             return
         why = (
-            "is kept from a stream, whose consumer writes once for each batch"
-            if self.is_streamed
+            "is kept from a stream and not declared in shards (declare CounterField(shards=...) and deploy that)"
+            if self.is_streamed and self.shards == 1
             else "has a minimum or a maximum, and no write knows the sum of all shards"
             if self.bounds != NO_BOUNDS
             else "has a revision, which is on the parent"
             if self.revision is not None
             else 'is declared missing="zero", and a shard that is not there says nothing of its parent'
-            if self.missing == "zero" and self.is_counted
+            if self.missing == "zero" and self.is_counted and not self.is_streamed
             else ""
         )
         if why:

@@ -158,7 +158,7 @@ class CountedIn:
         self._check_place()
         self._check_keeping()
         self._check_expiry()
-        if self.counter.shards > 1 and self.counter.missing == "zero":
+        if self.counter.shards > 1 and self.counter.missing == "zero" and self.by == "transaction":
             raise DeclarationError(
                 f"{self.label} counts in {self.counter.label}, which is in shards and cannot be declared "
                 f'missing="zero": a shard that is not there says nothing of its parent. Declare missing="seed"'
@@ -265,11 +265,6 @@ class CountedIn:
             raise DeclarationError(
                 f'{self.label} counts by stream, and {counter.label} is declared on_delete="cascade", which needs '
                 f"children that come and go by transaction; leave on_delete out"
-            )
-        if counter.shards > 1:
-            raise DeclarationError(
-                f"{self.label} counts by stream, and {counter.label} is declared in shards: a stream's consumer writes "
-                f"once for each batch, so there is nothing to spread; leave shards out"
             )
         if counter.missing == "defer" or counter.revision is not None:
             what = 'missing="defer"' if counter.missing == "defer" else "revision=..."

@@ -92,7 +92,28 @@ class Like(CountedModel):
     post = CountedIn(Post.like_tally, by="stream")
 
 
-ALL = (FileCount, Event, NameCount, Upload, Post, Like)
+class Tag(CountedModel):
+    """Kept by markers, in shards."""
+
+    class Meta(Deadline):
+        table_name = "Tags"
+
+    pk = KeyAttribute("TAG#{tag}", hash_key=True, attr_name="PK")
+    sk = KeyAttribute("META", range_key=True, attr_name="SK")
+    uses = CounterField(missing="zero", shards=3, settle=0, once_expires="ttl")
+
+
+class Tagging(CountedModel):
+    class Meta(Deadline):
+        table_name = "Taggings"
+        stream_view_type = "NEW_AND_OLD_IMAGES"
+
+    tagging_id = UnicodeAttribute(hash_key=True)
+    tag = UnicodeAttribute(null=True)
+    tagged = CountedIn(Tag.uses, by="stream")
+
+
+ALL = (FileCount, Event, NameCount, Upload, Post, Like, Tag, Tagging)
 
 
 def stored(table: str, **key: str) -> dict[str, Any]:

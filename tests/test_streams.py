@@ -280,9 +280,30 @@ def test_changes_that_cancel_out_move_the_watermark_alone_or_nothing() -> None:
     stream = events()
     files().handle(batch(stream.put(**event("a", 1))))
     both = batch(stream.put(**event("a", 2)), stream.delete(**event("a", 2)))
-    assert sent(files(skip_cancelled=True), both) == []
+    assert sent(files(skip_cancelled=True), both) == ["GetItem"]
     assert sent(files(), both, both) == ["UpdateItem", "UpdateItem"]
     assert file_count("a") == 1
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_what_cancels_out_is_counted_where_a_batch_before_ended_between(skips: bool) -> None:
+    stream = events()
+    records = stream.put(**event("a", 2)), stream.delete(**event("a", 2)), stream.put(**event("a", 3))
+    for some in (records[:1], records[:2], records[2:]):
+        files(skip_cancelled=skips).handle(batch(*some))
+    assert file_count("a") == 1
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_what_cancels_out_is_counted_where_some_of_its_markers_are_there(skips: bool) -> None:
+    stream = Source("Uploads", "upload_id")
+    StreamTally(Upload).handle(batch(stream.put(upload_id="1", fileName="a")))
+    records = stream.put(upload_id="2", fileName="a"), stream.delete(upload_id="1")
+    for some in (records[:1], records, records):
+        StreamTally(Upload, skip_cancelled=skips).handle(batch(*some))
+    assert name_count("a") == 1
+    gone = batch(stream.put(upload_id="3", fileName="a"), stream.delete(upload_id="3"))
+    assert sent(StreamTally(Upload, skip_cancelled=True), gone) == ["BatchGetItem"]
 
 
 # -- once

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner
 
-from files import ALL, Event, FileCount, Like, NameCount, Post, file_count, number, raw, stored
+from files import ALL, Event, FileCount, Like, Post, file_count, number, raw, stored
 from pynacount.commands import group
 from pynacount.errors import DeclarationError, ParentMissing
 from pynacount.streams import StreamTally, migrate, run, seed
-from pynacount.streams.seeding import Seeder
 
 pytestmark = pytest.mark.real_engine
 
@@ -153,11 +152,18 @@ def test_a_counter_of_another_table_is_seeded_where_there_is_no_item_yet() -> No
 
 
 def test_what_cannot_be_seeded_is_told() -> None:
-    with pytest.raises(DeclarationError, match="is kept by markers"):
-        Seeder(NameCount.uploads)
     like(1, "ada")
     with pytest.raises(ParentMissing):
         seed(Post.like_tally, Post.ref(post_id="1"))
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_number_that_is_in_shards_gets_no_watermark(anew: bool) -> None:
+    key = {"PK": {"S": "POST#1"}, "SK": {"S": "META"}}
+    raw().put_item(TableName="Board", Item={**key, "likeTallyShards": {"N": "2"}})
+    with pytest.raises(DeclarationError, match="bring it back onto its item"):
+        seed(Post.like_tally, Post.ref(post_id="1"), anew=anew)
+    assert stored("Board", PK="POST#1", SK="META") == {**key, "likeTallyShards": {"N": "2"}}
 
 
 def test_the_command_seeds_them_too() -> None:

@@ -83,7 +83,8 @@ def migrate_command(
     killed, it goes on where it was if it has a --state.
 
     A counter that is kept from a stream is counted between two fences that
-    are written into its children's partition.
+    are written into its children's partition. Stop the consumer of one that
+    is kept by markers meanwhile, not its writers.
 
     Exit status: 0 all parents have their tallies; 1 some could not be seeded;
     2 the command could not be run as it was called.

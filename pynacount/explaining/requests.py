@@ -127,7 +127,8 @@ def explain(
         elif counter.is_streamed:
             write = plan_of_record(counter, parent._counting.key_of(ref))
             note = f"by {write.kept.way}, as {write.kept.why}"
-            yield Explained(counter.label, "stream", write.plan, *_place(counter.owner), note=note)
+            one = Explained(counter.label, "stream", write.plan, *_place(counter.owner), note=note)
+            yield _in_shards(one, parent, ref)
     yield _of_parent(parent, variables, given)
 
 
@@ -158,7 +159,7 @@ def _in_shards(one: Explained | Unexplained, parent: Any, ref: Any) -> Explained
         for place in range(counter.shards)
         if (own := shard_key(key, counter.attr_name, place)) in written
     ]
-    return replace(one, note="; ".join(notes)) if notes else one
+    return replace(one, note="; ".join([one.note, *notes] if one.note else notes)) if notes else one
 
 
 def _of_plain(counter: CounterField, ref: Any, by: Any, once: str | None) -> Iterator[Explained | Unexplained]:

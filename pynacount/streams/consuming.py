@@ -51,8 +51,8 @@ class StreamTally:
     :param on_uncounted: told of records of a counter whose item does not exist.
     :param report_failures: answer with the records that failed, for an event source mapping that has
         ``ReportBatchItemFailures``; else the first failure is raised, and the whole batch comes again.
-    :param skip_cancelled: write nothing where a counter's records cancel each other out. Exact only while one consumer
-        at a time reads a shard.
+    :param skip_cancelled: write nothing where a counter's records cancel each other out, after a read of what is
+        counted. Exact only while one consumer at a time reads a shard.
     :raises DeclarationError: for what is not kept from a stream.
     """
 

@@ -30,7 +30,13 @@ def keeping(counter: CounterField, relations: Sequence[CountedIn], way: Way | No
     """Choose, where the application did not. ``relations`` are empty where its own functions say what counts."""
     chosen, why = _way_of(counter, relations)
     if way is not None and way != chosen:
-        chosen, why = way, "as StreamTally was told"
+        told = f'StreamTally is told so, once_by="{way}"'
+        chosen, why = way, told if counter.shards == 1 else f"it is in shards, which a watermark is not; {told}"
+    if chosen == "watermark" and counter.shards > 1:
+        raise DeclarationError(
+            f"{counter.label} is declared in shards, and {why}, so that it is written once for each batch, with its "
+            f'watermark, which is on one item. Leave shards out; or keep it by StreamTally(..., once_by="markers")'
+        )
     if chosen == "markers":
         _ = counter.markers  # raises where the table's keys cannot hold any
     return Keeping(counter, chosen, why, _creates(counter) if creates is None else creates, _bounds(counter, relations))
@@ -73,6 +79,8 @@ def _creates(counter: CounterField) -> bool:
 def _bounds(counter: CounterField, relations: Sequence[CountedIn]) -> Bounds:
     """Those declared; a count, to which every child adds, has none below 0."""
     bounds = counter.bounds
+    if counter.shards > 1:
+        return bounds  # no write knows the sum
     if bounds.minimum is None and relations and all(r.constant is not None and r.constant > 0 for r in relations):
         return Bounds(0, bounds.maximum)
     return bounds

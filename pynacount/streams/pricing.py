@@ -10,7 +10,7 @@ from pynacount.keys import ItemKey
 from pynacount.plan import Plan
 from pynacount.streams import marking, watermarks
 from pynacount.streams.consuming import marking_of
-from pynacount.streams.keeping import Keeping, keeping, streamed_relations
+from pynacount.streams.keeping import Keeping, Way, keeping, streamed_relations
 from pynacount.streams.moves import Move
 from pynacount.streams.records import mark_of
 from pynacount.streams.spots import Spot
@@ -33,10 +33,12 @@ class StreamWrite:
 
 def plan_of_record(counter: CounterField, key: ItemKey, by: Amount = 1) -> StreamWrite:
     """The write for a batch that has one record of this counter."""
-    kept = keeping(counter, streamed_relations(counter), None, None)
+    way: Way | None = "markers" if counter.shards > 1 else None  # a watermark is on one item
+    kept = keeping(counter, streamed_relations(counter), way, None)
     spot = Spot(counter.tally, key, kept.creates, kept.bounds)
     move = Move(mark_of(*EXAMPLE), EXAMPLE[1], by, "0" * 40)
     if kept.way == "watermark":
         return StreamWrite(kept, watermarks.counting(spot, "counted", [move]))
-    plan = marking.counting(spot, "counted", {move.source: [move]}, marking_of(counter, (counter.tally, key)))
+    where = marking_of(counter, (counter.tally, key))
+    plan = marking.counting(spot, "counted", {move.source: [move]}, where, shards=counter.shards)
     return StreamWrite(kept, plan)

@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pynacount.commit import Driver
-from pynacount.contributions import Tally
-from pynacount.errors import CounterContention, DeclarationError, ParentMissing, PynacountError
-from pynacount.expressions import Names
+from pynacount.errors import CounterContention, ParentMissing, PynacountError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
-from pynacount.markers import clock
 from pynacount.model import CountedModel
-from pynacount.relations import CountedIn
-from pynacount.schema import KeySchema
-from pynacount.steps import Item, Protocol, Refusal, Send
 from pynacount.streams.consuming import identity_of
-from pynacount.streams.keeping import Keeping, keeping, streamed_relations
-from pynacount.streams.moves import FENCE_PREFIX, is_fence
+from pynacount.streams.fenced import STREAM_DEADLINE
+from pynacount.streams.finding import Finder, new_token
+from pynacount.streams.keeping import Keeping, Way, keeping, streamed_relations
+from pynacount.streams.marked_seeder import MarkedSeeder
 from pynacount.streams.reading import Stream, stream_arn, streams_client
 from pynacount.streams.records import read_change
 from pynacount.streams.snapshots import Snapshot, Window, begin_anew
-from pynacount.streams.spots import Spot
 from pynacount.tallies.results import Seeded
 
 R = TypeVar("R", bound=CountedModel)
 
-TOGETHER = 50
-"""Parents that are seeded between one pair of looks at the stream."""
 TRIES = 5
 """How often a parent is counted that another seeder counts too."""
-LEFT_BEHIND = 3600.0
-"""Seconds after which a fence is taken to have been left behind."""
-STREAM_DEADLINE = 60.0
-"""Seconds for which the seeder waits for its own fences to come in the stream."""
 
 
-def seed(counter: CounterField, *refs: R, anew: bool = False, creates: bool | None = None) -> dict[R, int | None]:
+def seed(
+    counter: CounterField,
+    *refs: R,
+    anew: bool = False,
+    creates: bool | None = None,
+    once_by: Way | None = None,
+) -> dict[R, int | None]:
     """Count the children of some parents and set the tally of each that has none; their tallies, by ref.
 
     Exact while people write and the consumer of the stream runs, behind or not. It writes an item into the children's
     partition, a fence, deletes it after the count, and reads the stream in between.
 
     :param anew: count those too that have a tally, which may have drifted.
-    :param creates: as for :class:`~pynacount.streams.StreamTally`, and to be the same.
-    :raises DeclarationError: for a counter that is kept by markers, or not from a stream.
+    One that is kept by markers is counted by a scan of its children's tables, and what is counted must stand still for
+    the time: stop the consumer, not the writers. Where it went on and met one of the records, nothing is set.
+
+    :param creates: as for :class:`~pynacount.streams.StreamTally`, and to be the same; so is ``once_by``.
+    :raises DeclarationError: for a counter that is not kept from a stream.
     :raises ParentMissing: for an item that does not exist and is not to be made.
-    :raises CounterContention: where its own fence did not come in the stream within a minute.
+    :raises CounterContention: where its own fence did not come in the stream within a minute; by markers, where the
+        consumer went on.
     """
-    seeder = Seeder(counter, creates)
+    seeder = _seeder(counter, creates, once_by)
     keys = {ref: counter.owner._counting.key_of(ref) for ref in refs}
     found = {one.key: one for one in seeder.seed(list(dict.fromkeys(keys.values())), anew)}
     for one in found.values():
@@ -69,6 +67,7 @@ def migrate(
     *,
     anew: bool = False,
     creates: bool | None = None,
+    once_by: Way | None = None,
     limit: int | None = None,
     dry_run: bool = False,
 ) -> Generator[Seeded, None, None]:
@@ -79,28 +78,30 @@ def migrate(
     :param limit: most parents to be seeded; ``dry_run``: write nothing; else as in :func:`seed`.
     """
     for counter in counters:
-        seeder = Seeder(counter, creates)
+        seeder = _seeder(counter, creates, once_by)
         keys = itertools.islice(seeder.unseeded(anew), limit)
-        while some := list(itertools.islice(keys, TOGETHER)):
+        while some := list(itertools.islice(keys, seeder.together)):
             if dry_run:
                 yield from (Seeded(counter.label, key, "planned") for key in some)
             else:
                 yield from seeder.seed(some, anew)
 
 
-class Seeder:
-    """Seeds the parents of one counter."""
+def _seeder(counter: CounterField, creates: bool | None, once_by: Way | None) -> Seeder | MarkedSeeder:
+    """The seeder for the way in which a counter is kept."""
+    way: Way | None = "markers" if once_by is None and counter.shards > 1 else once_by  # a watermark is on one item
+    kept = keeping(counter, streamed_relations(counter), way, creates)
+    return Seeder(counter, kept) if kept.way == "watermark" else MarkedSeeder(counter, kept)
 
-    def __init__(self, counter: CounterField, creates: bool | None = None) -> None:
-        self.counter = counter
-        self.relations = streamed_relations(counter)
-        self.kept: Keeping = keeping(counter, self.relations, None, creates)
-        if self.kept.way != "watermark":
-            raise DeclarationError(
-                f"{counter.label} is kept by markers ({self.kept.why}), and no place in one partition's stream says "
-                f"what is counted; seed it while nobody writes, or key the children's table by what is counted"
-            )
-        self.tally: Tally = counter.tally
+
+class Seeder(Finder):
+    """Seeds the parents of one counter that is kept by a watermark."""
+
+    together: int | None = 50
+    """Parents that are seeded between one pair of looks at the stream."""
+
+    def __init__(self, counter: CounterField, kept: Keeping) -> None:
+        super().__init__(counter, kept)
         self.meta = self.relations[0].owner.Meta
         self._arn = ""
 
@@ -184,93 +185,3 @@ class Seeder:
                 )
             if not met:
                 time.sleep(0.05)
-
-    def _spot(self, key: ItemKey) -> Spot:
-        return Spot(self.tally, key, self.kept.creates, self.kept.bounds)
-
-    def _driver(self, key: ItemKey) -> Driver:
-        driver: Driver = self.counter.owner._counting.driver(f"{self.tally.label} of the item {key}", renew=True)
-        return driver
-
-    # -- finding parents
-
-    def unseeded(self, anew: bool = False) -> Iterator[ItemKey]:
-        """The keys of the parents that have no tally (``anew``: of all), each once."""
-        schema = self.counter.owner._counting.schema
-        names = (*schema.names, self.tally.attr_name)
-        known: set[ItemKey] = set()
-        for item in self._scan(self.counter.owner._counting.driver(self.tally.label), schema.table, names):
-            key = _key_of(self.counter, item)
-            if key is not None and key not in known:
-                known.add(key)
-                if anew or self.tally.attr_name not in item:
-                    yield key
-        for relation in self.relations:
-            wanted = tuple(dict.fromkeys((*relation.child_schema.names, *relation.read_attributes)))
-            driver = relation.owner._counting.driver(relation.label)
-            for item in self._scan(driver, relation.child_schema.table, wanted):
-                if is_fence(item):
-                    self._clear(driver, relation.child_schema, item)
-                    continue
-                key = _parent_of(relation, item)
-                if key is not None and key not in known:
-                    known.add(key)
-                    yield key
-
-    def _clear(self, driver: Driver, schema: KeySchema, item: Item) -> None:
-        """Delete a fence that a seeder left behind, which was killed long ago."""
-        text = str(item[schema.names[-1]].get("S", "")).removeprefix(FENCE_PREFIX)
-        raised = text.partition("-")[0]
-        if raised.isdecimal() and clock() - int(raised) > LEFT_BEHIND:
-            key = {name: item[name] for name in schema.names}
-            driver.run(_delete(schema.table, key))
-
-    def _scan(self, driver: Driver, table: str, attributes: tuple[str, ...]) -> Iterator[Item]:
-        start: Item | None = None
-        while True:
-            page = driver.run(_page(table, attributes, start))
-            yield from page["Items"]
-            start = page.get("LastEvaluatedKey")
-            if not start:
-                return
-
-
-def new_token() -> str:
-    """A seeder's name for its fence, which says when it was raised."""
-    return f"{int(clock())}-{secrets.token_hex(8)}"
-
-
-def _delete(table: str, key: Item) -> Protocol[None]:
-    yield Send("DeleteItem", {"TableName": table, "Key": key})
-
-
-def _page(table: str, attributes: tuple[str, ...], start: Item | None) -> Protocol[Mapping[str, Any]]:
-    names = Names()
-    request: dict[str, Any] = {
-        "TableName": table,
-        "ConsistentRead": True,
-        "ProjectionExpression": ", ".join(names.name(name) for name in attributes),
-        **names.request(),
-        **({"ExclusiveStartKey": start} if start else {}),
-    }
-    answer = yield Send("Scan", request)
-    assert not isinstance(answer, Refusal)
-    return answer
-
-
-def _key_of(counter: CounterField, item: Item) -> ItemKey | None:
-    """The key of an item of the counter's model; None for another's."""
-    schema = counter.owner._counting.schema
-    values = tuple(next(iter(item[name].items())) for name in schema.names)
-    key = ItemKey(schema.table, schema.names, values)
-    try:
-        schema.read_key(key)
-    except PynacountError:
-        return None
-    return key
-
-
-def _parent_of(relation: CountedIn, item: Item) -> ItemKey | None:
-    """The key of a child's parent; None for what is no child."""
-    child = relation.read(item)
-    return None if child is None else relation.parent_key(child)

@@ -26,6 +26,7 @@ from pynacount.expressions import Absent, Action, Behind, Copy, Exists, Guard, R
 from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Plan, Update
 from pynacount.protocols.seeding import missing, stored
+from pynacount.protocols.spreading import not_spread
 from pynacount.relations import CountedIn
 from pynacount.steps import Protocol, Refusal, Send
 from pynacount.streams.moves import FENCE, FENCE_PREFIX, ByRelation, is_fence, moved_before
@@ -111,9 +112,10 @@ class Snapshot:
         rest: tuple[Action, ...] = tuple(
             Remove(own) for own in (spot.tally.moved_name, spot.tally.fence_name, spot.tally.was_name)
         )
-        before: tuple[Guard, ...] = (*there, Absent(name), Behind(spot.tally.upto_name, window.low))
+        alone = not_spread(spot.tally)
+        before: tuple[Guard, ...] = (*there, Absent(name), alone, Behind(spot.tally.upto_name, window.low))
         whole: tuple[Action, ...] = (Set(name, {"N": str(base)}), Set(spot.tally.upto_name, {"S": window.low}), *rest)
-        behind: tuple[Guard, ...] = (Absent(name), Same(spot.tally.fence_name, {"S": self.token}))
+        behind: tuple[Guard, ...] = (Absent(name), alone, Same(spot.tally.fence_name, {"S": self.token}))
         summed: tuple[Action, ...] = (SetSum(name, spot.tally.moved_name, base), *rest)
         passed = False  # whether the consumer has come to the fence
         while True:
@@ -122,6 +124,7 @@ class Snapshot:
             if not isinstance(answer, Refusal):
                 return stored_amount(answer["Attributes"][name]["N"])
             item = refused_item(spot, answer)
+            spot.refuse_shards(item)
             if item is None and not spot.creates:
                 raise ParentMissing(missing(spot.tally.label, spot.key))
             present = stored(spot.tally, spot.key, item or {})
@@ -182,7 +185,7 @@ def begin_anew(spot: Spot) -> Protocol[None]:
     )
     answer = yield Plan((Update(spot.key, actions, (Claim((Exists(tally.attr_name),), spot),)),)).send()
     if isinstance(answer, Refusal):
-        refused_item(spot, answer)  # it has none
+        spot.refuse_shards(refused_item(spot, answer))  # else it has none
 
 
 def child_place(keys: Mapping[str, Any]) -> str:

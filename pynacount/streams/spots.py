@@ -9,10 +9,11 @@ from typing import Literal, TypeAlias
 from pynacount.amounts import Amount, subtotal
 from pynacount.bounds import NO_BOUNDS, Bounds
 from pynacount.contributions import Tally
-from pynacount.errors import CounterTypeError, PynacountError
+from pynacount.errors import CounterTypeError, DeclarationError, PynacountError
 from pynacount.expressions import Absent, Action, Add, Exists, Guard
 from pynacount.keys import ItemKey
 from pynacount.protocols.seeding import wrong_type
+from pynacount.protocols.spreading import not_spread
 from pynacount.steps import Item, Refusal
 from pynacount.streams.moves import Move
 
@@ -41,15 +42,15 @@ class Spot:
     bounds: Bounds = NO_BOUNDS
 
     def guards(self, state: State) -> tuple[Guard, ...]:
-        """What a write asks of the item, so that it finds it as it takes it to be."""
+        """What a write asks of the item, so that it finds it as it takes it to be: with no shards beside it."""
         tally = self.tally
         there: tuple[Guard, ...] = () if self.creates else (Exists(tally.hash_name),)
         if state == "counted":
             if tally.missing != "zero":
                 return (Exists(tally.attr_name),)
-            return (*there, Absent(tally.moved_name))
+            return (*there, Absent(tally.moved_name), not_spread(tally))
         if tally.missing != "zero":
-            return (*there, Absent(tally.attr_name))
+            return (*there, Absent(tally.attr_name), not_spread(tally))
         return (Absent(tally.attr_name), Exists(tally.moved_name))
 
     def add(self, state: State, number: Amount) -> tuple[Action, ...]:
@@ -65,6 +66,15 @@ class Spot:
                 raise CounterTypeError(wrong_type(self.tally, self.key, found[self.tally.attr_name]))
             return "counted"
         return "counted" if self.tally.missing == "zero" and self.tally.moved_name not in found else "summed"
+
+    def refuse_shards(self, item: Item | None) -> None:
+        """Raise :class:`DeclarationError` where the number is in shards, and a watermark keeps it."""
+        if self.tally.shards_name in (item or {}):
+            raise DeclarationError(
+                f"{self.tally.label} of the item {self.key} is in shards, and is kept by a watermark, which is on one "
+                f'item. Keep it by markers: StreamTally(..., once_by="markers"); or bring it back onto its item by '
+                f"pynacount reshard {self.tally.target} --to 1"
+            )
 
     def is_past(self, number: Amount, by: Amount) -> bool:
         """Whether a number is past the bound towards which it was moved."""

@@ -7,6 +7,8 @@ Whatever a consumer forgets in a crash, the item knows; what it tells when it re
 
 A batch that sums up to nothing is written too: its watermark alone. Without that, a second consumer whose batch ends
 between the two could count the first record, and the watermark be past the second before it comes to it.
+``skip_cancelled`` reads the watermark instead: it is written where it stands between the batch's first record and its
+last. That is as good while one consumer at a time reads a shard, however its batches are cut.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from collections.abc import Sequence
 from pynacount.amounts import stored_amount
 from pynacount.commit import CONDITION_FAILED
 from pynacount.expressions import Absent, Action, Behind, Exists, Guard, Set
+from pynacount.items import read_item
 from pynacount.plan import Claim, Plan, Update
+from pynacount.protocols.spreading import not_spread
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.streams.moves import Fence, Move, Step
 from pynacount.streams.spots import Outcome, Spot, State, total_of
@@ -43,7 +47,12 @@ def _count(spot: Spot, moves: Sequence[Move], skip_cancelled: bool) -> Protocol[
     while True:
         number = total_of(moves)
         if skip_cancelled and not number:
-            return Outcome("unchanged", repeated=repeated)
+            new = behind(spot, moves, (yield from read_item(spot.key)))
+            repeated += len(moves) - len(new)
+            if not new or len(new) == len(moves):
+                return Outcome("unchanged" if new else "repeated", repeated=repeated)
+            moves = new  # the first of them were counted already, in a batch that was cut otherwise
+            continue
         answer = yield counting(spot, state, moves).send()
         if not isinstance(answer, Refusal):
             stored = answer.get("Attributes", {}).get(spot.tally.attr_name, {}).get("N")
@@ -51,6 +60,7 @@ def _count(spot: Spot, moves: Sequence[Move], skip_cancelled: bool) -> Protocol[
             now = None if stored is None else stored_amount(stored)
             return Outcome(status, number, now, repeated)  # type: ignore[arg-type]
         item = refused_item(spot, answer)
+        spot.refuse_shards(item)
         if item is None and not spot.creates and (spot.tally.missing == "zero" or state == "summed"):
             return Outcome("missing", number)
         new = behind(spot, moves, item)
@@ -88,7 +98,8 @@ def refused_item(spot: Spot, refusal: Refusal) -> Item | None:
 def _begin(spot: Spot, fence: Fence) -> Protocol[Outcome]:
     """From a seeder's fence on, sum up the records apart, if the counter has no tally yet."""
     there: tuple[Guard, ...] = () if spot.creates else (Exists(spot.tally.hash_name),)
-    guards = (*there, Absent(spot.tally.attr_name), Behind(spot.tally.upto_name, fence.mark))
+    own = (Absent(spot.tally.attr_name), not_spread(spot.tally))
+    guards = (*there, *own, Behind(spot.tally.upto_name, fence.mark))
     actions = (
         Set(spot.tally.moved_name, {"N": "0"}),
         Set(spot.tally.upto_name, {"S": fence.mark}),

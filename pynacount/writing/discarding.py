@@ -118,10 +118,16 @@ class Discard(ModelIntent):
         guards += [
             not_spread(tally)
             for tally in self.counting.tallies
-            if tally.on_delete == "leave" and tally not in self.spreads and self.counting.has_children(tally)
+            if tally not in self.spreads and self._may_be_spread(tally)
         ]
         self.shard_guards += guards
         return tuple(guards)
+
+    def _may_be_spread(self, tally: Tally) -> bool:
+        """Whether others may bring it into shards, and nothing else on the item would tell."""
+        if self.counting.is_streamed(tally):
+            return tally.shards > 1
+        return tally.on_delete == "leave" and self.counting.has_children(tally)
 
     def siblings(self) -> tuple[Write, ...]:
         """Its shards go; those of a tally that must be 0, as they were read."""

@@ -168,7 +168,9 @@ WORLDS = (
 )
 
 
-def run(world: World, mutate: Callable[[Send], Send] | None = None, count: Count | None = None) -> Report:
+def run(
+    world: World, mutate: Callable[[Send], Send] | None = None, count: Count | None = None, **settings: int
+) -> Report:
     name = world.counter.attr_name
     rows = [{**key_of(file).wire(), name: {"N": str(number)}} for file, number in world.store.items()]
     expected = dict(world.store)
@@ -188,6 +190,7 @@ def run(world: World, mutate: Callable[[Send], Send] | None = None, count: Count
         Store.of({TABLE: ("PK", "SK")}, {TABLE: rows}),
         invariant,
         mutate=mutate,
+        **settings,
     )
 
 
@@ -235,6 +238,23 @@ def test_other_ways_go_wrong(count: Count) -> None:
 def test_to_skip_what_cancels_out_goes_wrong_where_two_consumers_cut_otherwise() -> None:
     violation = run(WORLDS[3], count=skipping).violation
     assert violation is not None and "it should be {'a': 1}" in violation.message
+
+
+CUTS = (((1,), (1, 2), (3,)), ((1, 2), (1,), (2, 3)), ((1,), (2,), (1, 2), (2, 3)), ((1, 2), (1, 2, 3)))
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_to_skip_what_cancels_out_is_exact_where_one_consumer_cuts_otherwise(cut: tuple[Delivery, ...]) -> None:
+    """It begins again wherever it was, and leaves no record out."""
+    assert run(World("", WORLDS[3].log, cut, ()), count=skipping, crashes=0).violation is None
+
+
+def test_to_skip_without_a_look_goes_wrong_even_for_one_consumer() -> None:
+    def blindly(spot: Spot, moves: list[Move]) -> Protocol[Any]:
+        if sum(move.amount for move in moves):
+            yield from count_by_watermark(spot, moves)
+
+    assert run(World("", WORLDS[3].log, CUTS[0], ()), count=blindly, crashes=0).violation is not None
 
 
 def test_markers_for_partitions_and_not_a_watermark() -> None:

@@ -378,7 +378,8 @@ def streams_of_a_table() -> None:
     run(StreamTally(UserTotals.uploads), start="LATEST", stop=lambda: True, on_discarded=passed_over)
     ref = UserTotals.ref(user_id="u")
     assert_type(seed(UserTotals.uploads, ref, anew=True), dict[UserTotals, int | None])
-    for seeded in streams.migrate([UserTotals.uploads], dry_run=True):
+    assert_type(seed(UserTotals.uploads, ref, creates=True, once_by="markers"), dict[UserTotals, int | None])
+    for seeded in streams.migrate([UserTotals.uploads], once_by="watermark", dry_run=True):
         assert_type(seeded, Seeded)
 
 
