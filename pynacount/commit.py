@@ -27,8 +27,7 @@ from pynamodb import exceptions as pynamodb_errors
 from pynamodb.connection import Connection
 
 from pynacount.errors import CounterContention, OutcomeUnknown
-from pynacount.steps import CONDITION_FAILED as CONDITION_FAILED
-from pynacount.steps import Answer, Protocol, Reason, Refusal, Send, Wait
+from pynacount.steps import CONDITION_FAILED, Answer, Protocol, Reason, Refusal, Send, Wait
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pynacount.contributions import Target
 from pynacount.keys import ItemKey
 from pynacount.protocols.seeding import missing, stored
-from pynacount.protocols.spreading import read_whole
+from pynacount.protocols.spreading import made_whole
 from pynacount.streams.consuming import marking_of
 from pynacount.streams.fenced import FencedStream
 from pynacount.streams.finding import Finder, new_token
@@ -36,7 +36,7 @@ class MarkedSeeder(Finder):
             elif not item:
                 yield Seeded(self.tally.label, key, "gone", message=missing(self.tally.label, key))
             else:
-                whole = self._driver(key).run(read_whole(self.tally, key, item))
+                whole = self._driver(key).run(made_whole(self.tally, key, item))
                 yield Seeded(self.tally.label, key, "seeded", stored(self.tally, key, whole or {}))
         if begun:
             yield from self._count(begun, token, streams)

@@ -22,7 +22,7 @@ from pynacount.expressions import Absent, Action, Add, Behind, Copy, Exists, Gua
 from pynacount.items import read_item
 from pynacount.plan import Check, Claim, Delete, Plan, Update
 from pynacount.protocols.seeding import stored
-from pynacount.protocols.spreading import births, deletions, not_spread, read_spread, read_whole, unspreading
+from pynacount.protocols.spreading import births, deletions, made_whole, not_spread, read_spread, unspreading
 from pynacount.shards import layout_of, wanted_shards
 from pynacount.steps import Item, Protocol, Refusal
 from pynacount.streams.marking import ITEMS_A_TRANSACTION, UPTO, Marking, reasons_of
@@ -140,7 +140,7 @@ def finish(spot: Spot, token: str, counted: Amount) -> Protocol[Amount | None]:
     answer = yield Plan((own, *(births(tally, key, counted, shards) if shards > 1 else ()))).send()
     if not isinstance(answer, Refusal):
         return counted
-    found = yield from read_whole(tally, key, refused_item(spot, answer))
+    found = yield from made_whole(tally, key, refused_item(spot, answer))
     return stored(tally, key, found or {})
 
 

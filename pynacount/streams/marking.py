@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pynacount.amounts import Amount, plus, stored_amount, subtotal
-from pynacount.commit import CONDITION_FAILED
 from pynacount.expressions import Absent, Behind, Exists, Guard, Remove, Set
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
@@ -164,7 +163,7 @@ def _unmarked(some: Sources, marking: Marking) -> Protocol[Sources]:
 
 def reasons_of(spot: Spot, refusal: Refusal, writes: int) -> tuple[Reason | None, ...]:
     """One for each write. Raises where it was refused for another reason than a condition."""
-    strange = [r.message or r.code for r in refusal.reasons if r is not None and r.code != CONDITION_FAILED]
+    strange = [r.message or r.code for r in refusal.reasons if r is not None and not r.by_guard]
     if len(refusal.reasons) != writes or strange:
         raise spot.failed(refusal, "; ".join(strange))
     return refusal.reasons

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pynacount.amounts import stored_amount
-from pynacount.commit import CONDITION_FAILED
 from pynacount.expressions import Absent, Action, Behind, Exists, Guard, Set
 from pynacount.items import read_item
 from pynacount.plan import Claim, Plan, Update
@@ -90,7 +89,7 @@ def behind(spot: Spot, moves: Sequence[Move], item: Item | None) -> list[Move]:
 def refused_item(spot: Spot, refusal: Refusal) -> Item | None:
     """The item that a refusal of a single write returned. Raises where it was refused for another reason."""
     reason = refusal.reasons[0] if refusal.reasons else None
-    if reason is None or reason.code != CONDITION_FAILED:
+    if reason is None or not reason.by_guard:
         raise spot.failed(refusal)
     return reason.item
 
