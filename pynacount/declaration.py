@@ -31,6 +31,10 @@ from pynacount.steps import Protocol, Refusal, Send
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
+_MAY_HIDE = frozenset({"count"})
+"""PynamoDB's ``Model.count()`` counts items by a query; a model that has the number needs none."""
+
+
 class Counting:
     """The compiled declaration of one :class:`CountedModel` class, as ``Model._counting``."""
 
@@ -273,7 +277,7 @@ class Counting:
         """A counter, a set or a relation may hide nothing that every model has, nor may a counter hide an id."""
         roots = [base for base in self.model.__mro__[1:] if "_counting" in vars(base)]  # the last is CountedModel
         own = {*self.counters, *(one.name for one in (*self.declared, *self.sets))}
-        for name in sorted(name for name in own if roots and hasattr(roots[-1], name)):
+        for name in sorted(name for name in own - _MAY_HIDE if roots and hasattr(roots[-1], name)):
             raise DeclarationError(
                 f"{self.model.__name__}.{name} would hide what every model has under that name; give it another, such "
                 f"as {name.strip('_')}_{'tally' if name in self.counters else 'items'}"

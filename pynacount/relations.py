@@ -360,6 +360,7 @@ class CountedIn:
             find=lambda key: self.query(key, count_only=plain),
             reads=self.read_attributes,
             eventually_consistent=self.trails,
+            streamed=self.by == "stream",
         )
 
     @property

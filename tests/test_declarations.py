@@ -1003,6 +1003,9 @@ class TestNames:
         with pytest.raises(DeclarationError, match=rf"Named\.{name} would hide .*, such as {name}_tally"):
             self.declare(**{name: CounterField(attr_name="n")})
 
+    def test_but_it_may_be_called_count(self) -> None:
+        assert self.declare(count=CounterField()).count.label == "Named.count"
+
     def test_neither_may_a_set_nor_a_relation(self) -> None:
         with pytest.raises(DeclarationError, match=r"Named\.get would hide .*, such as get_items"):
             self.declare(n=CounterField(), get=CountedSet("Like", tally="n"))

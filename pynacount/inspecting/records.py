@@ -102,6 +102,7 @@ def _(part: Summary) -> dict[str, Any]:
         "exists": part.exists,
         "drifted": list(part.drifted),
         "wrong": list(part.wrong),
+        "unknown": list(part.unknown),
         "children": part.children,
         "more": part.more,
         "strays": part.strays,
