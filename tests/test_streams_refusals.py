@@ -1,0 +1,67 @@
+"""What is refused about a stream, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from files import ALL, Event, FileCount, Like, NameCount, Post, Upload, batch, event, events
+from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
+from pynacount.errors import DeclarationError, StreamRecordError, UncountedWrite
+from pynacount.streams import StreamTally
+
+
+@pytest.fixture(autouse=True)
+def _tables(tables: Callable[..., None]) -> None:
+    tables(*ALL)
+
+
+# -- a watermark where records come from several partitions
+
+
+@pytest.mark.parametrize("of", [NameCount.uploads, Upload, Upload.named, NameCount])
+def test_a_watermark_is_refused_where_the_records_come_from_many_partitions(of: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"many partitions of Uploads.*NameCount\.uploads.*Leave once_by out"):
+        StreamTally(of, once_by="watermark")
+
+
+def test_a_watermark_is_refused_where_the_records_come_from_several_tables() -> None:
+    class Both(CountedModel):
+        class Meta:
+            table_name = "NameCounts"
+
+        name = KeyAttribute("BOTH#{file_name}", hash_key=True, attr_name="name")
+        found = CounterField(missing="zero")
+
+    class OneTable(CountedModel):
+        class Meta:
+            table_name = "OneTable"
+
+        pk = KeyAttribute("FILE#{file_name}", hash_key=True)
+        both = CountedIn(Both.found, by="stream")
+
+    class OtherTable(CountedModel):
+        class Meta:
+            table_name = "OtherTable"
+
+        pk = KeyAttribute("FILE#{file_name}", hash_key=True)
+        both = CountedIn(Both.found, by="stream")
+
+    with pytest.raises(DeclarationError, match=r"from the tables OneTable, OtherTable"):
+        StreamTally(OneTable, once_by="watermark")
+    assert StreamTally(OneTable, OtherTable).keepings[0].way == "markers"
+
+
+def test_a_watermark_is_taken_where_one_partition_has_all_the_records_or_a_function_says_it() -> None:
+    class Spent(CountedModel):
+        class Meta:
+            table_name = "NameCounts"
+
+        name = KeyAttribute("SPENT#{user}", hash_key=True, attr_name="name")
+        total = CounterField(missing="zero")
+
+    assert StreamTally(Event, once_by="watermark").keepings[0].way == "watermark"
+    told = StreamTally(Spent.total, table="Orders", key=lambda order: {"user": order["user"]}, once_by="watermark")
+    assert told.keepings[0].way == "watermark"
