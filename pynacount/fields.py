@@ -283,6 +283,11 @@ class CounterField(Attribute[int]):
 
     def way_out(self) -> str:
         """What to do instead of writing the number."""
+        if self.is_streamed:
+            return (
+                f"its children's stream alone moves it; save or delete children, and where it is absent or wrong, "
+                f"pynacount audit {self.tally.target} says what counts it"
+            )
         if self.is_counted:
             return "its children alone move it; add or remove children, or call seed(ref) where it is absent"
         return f"move it in one write, by {self.label}.increment(ref) or compare_and_set(ref, expected, new)"

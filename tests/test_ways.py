@@ -153,3 +153,11 @@ def test_a_count_that_only_a_scan_makes_does_not_advise_what_is_refused() -> Non
         NameCount._counting.recount(counter.tally, NameCount._counting.key_of(NameCount.ref(file_name="a")))
     assert "pynacount audit files:NameCount.uploads" in str(refused.value)
     assert "migrate" not in str(refused.value)
+
+
+def test_the_price_of_a_streams_child_is_that_of_one_plain_write() -> None:
+    drifted_post()
+    said = "costs 1 WCU: one plain write, by the sizes of what is stored. The consumer of the stream writes apart"
+    assert said in in_one_line(run("inspect", "files:Post", "post_id=1"))
+    price = next(line for line in lines(run("inspect", "files:Post", "post_id=1", "--json")) if line["type"] == "price")
+    assert (price["wcu"], price["operation"], price["streamed"]) == (1, "PutItem", True)

@@ -76,16 +76,18 @@ class FamilyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What the next child costs, in write capacity units, and how many items it writes.
+    """What the next child costs, in write capacity units, and how many items it writes, by which ``operation``.
 
     ``like``: whether it is priced by a child that is stored; else by its key alone. ``wcu`` is None where ``problem``
-    says why.
+    says why. ``streamed``: whether it is counted by the consumer of a stream, whose writes are not in the price.
     """
 
     model: str
     wcu: float | None
     items: int
     like: bool
+    operation: str = ""
+    streamed: bool = False
     problem: str = ""
 
 

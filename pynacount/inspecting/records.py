@@ -89,6 +89,8 @@ def _(part: Price) -> dict[str, Any]:
         "model": part.model,
         "wcu": part.wcu,
         "items": part.items,
+        "operation": part.operation or None,
+        "streamed": part.streamed,
         "by": "stored child" if part.like else "key",
         "problem": part.problem or None,
     }

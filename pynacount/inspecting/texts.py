@@ -68,7 +68,9 @@ def price_of(price: Price) -> str:
         return f"The next {price.model} cannot be priced: {price.problem}"
     items = "1 item" if price.items == 1 else f"{price.items} items"
     by = "by the sizes of what is stored" if price.like else "by its key alone: none is stored yet"
-    return f"The next {price.model} costs {price.wcu:g} WCU: {items} in one transaction, {by}."
+    how = f"{items} in one transaction" if price.operation == "TransactWriteItems" else "one plain write"
+    apart = " The consumer of the stream writes apart." if price.streamed else ""
+    return f"The next {price.model} costs {price.wcu:g} WCU: {how}, {by}.{apart}"
 
 
 def plain(value: Mapping[str, Any]) -> str:

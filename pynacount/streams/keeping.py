@@ -32,7 +32,7 @@ def keeping(counter: CounterField, relations: Sequence[CountedIn], way: Way | No
     if way == "watermark" and chosen == "markers" and relations:
         raise DeclarationError(
             f'StreamTally(..., once_by="watermark"): {why}, and one watermark on {counter.label} would take the '
-            f'records of one partition that come behind another\'s for counted. Leave once_by out: markers count each'
+            f"records of one partition that come behind another's for counted. Leave once_by out: markers count each"
         )
     if way is not None and way != chosen:
         chosen, why = way, "as StreamTally was told"
