@@ -115,7 +115,9 @@ def migrate_command(
         tracking=report.tracking,
         dry_run=dry_run,
     )
-    outcomes = _one_after_another(written, streams.migrate(streamed, anew=anew, limit=limit, dry_run=dry_run))
+    outcomes = _one_after_another(
+        written, streams.migrate(streamed, anew=anew, limit=limit, tracking=report.tracking, dry_run=dry_run)
+    )
     try:
         with closing(outcomes), Progress(report.line, as_json=as_json) as progress:
             for seeded in outcomes:
@@ -192,7 +194,10 @@ class Report:
         found, track = self.summary(), self.tracking
         did = "would be seeded" if self.dry_run else "seeded"
         done = found["planned"] if self.dry_run else found["seeded"]
-        lines = [f"{done:,} parents {did}, counting {found['counted']:,}; {found['present']:,} had their tally already"]
+        but = f", less {self.alone:,} that would be counted by themselves" if self.alone else ""
+        lines = [
+            f"{done:,} parents {did}, counting {found['counted']:,}{but}; {found['present']:,} had their tally already"
+        ]
         if self.statuses["closed"] or self.statuses["gone"]:
             lines.append(f"{found['closed']:,} are being deleted, {found['gone']:,} were deleted meanwhile")
         if self.statuses["failed"]:

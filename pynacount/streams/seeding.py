@@ -9,24 +9,28 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pynacount.commit import Driver
+from pynacount.connections import connection_for
 from pynacount.contributions import Tally
-from pynacount.errors import CounterContention, DeclarationError, ParentMissing, PynacountError
+from pynacount.errors import CounterContention, CounterNotSeeded, DeclarationError, ParentMissing, PynacountError
 from pynacount.expressions import Names
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.markers import clock
 from pynacount.model import CountedModel
+from pynacount.protocols.counting import count
 from pynacount.relations import CountedIn
 from pynacount.schema import KeySchema
 from pynacount.steps import Item, Protocol, Refusal, Send
 from pynacount.streams.consuming import identity_of
 from pynacount.streams.keeping import Keeping, keeping, streamed_relations
+from pynacount.streams.metering import metered
 from pynacount.streams.moves import FENCE_PREFIX, is_fence
 from pynacount.streams.reading import Stream, stream_arn, streams_client
 from pynacount.streams.records import read_change
 from pynacount.streams.snapshots import Snapshot, Window, begin_anew
 from pynacount.streams.spots import Spot
 from pynacount.tallies.results import Seeded
+from pynacount.tallies.scanning import Tracking
 
 R = TypeVar("R", bound=CountedModel)
 
@@ -70,22 +74,55 @@ def migrate(
     anew: bool = False,
     creates: bool | None = None,
     limit: int | None = None,
+    tracking: Tracking | None = None,
     dry_run: bool = False,
 ) -> Generator[Seeded, None, None]:
     """Seed every parent that has no tally, of counters that are kept from a stream; gives what became of each.
 
     Parents are found by a scan of their own table, and of their children's. Safe to run by several at once, and again.
 
-    :param limit: most parents to be seeded; ``dry_run``: write nothing; else as in :func:`seed`.
+    :param limit: most parents to be seeded; ``dry_run``: write nothing, and count what is there now; else as in
+        :func:`seed`.
+    :param tracking: is filled in while it runs; what is read of the stream is not in it.
     """
+    track = Tracking() if tracking is None else tracking
+    counters = list(counters)
+    models = [counter.owner for counter in counters]
+    models += [relation.owner for counter in counters for relation in streamed_relations(counter)]
+    clients = [connection_for(model.Meta).client for model in models]
+    yield from metered(clients, track, _migrate(counters, anew, creates, limit, track, dry_run=dry_run))
+
+
+def _migrate(
+    counters: Iterable[CounterField],
+    anew: bool,
+    creates: bool | None,
+    limit: int | None,
+    track: Tracking,
+    *,
+    dry_run: bool,
+) -> Generator[Seeded, None, None]:
     for counter in counters:
         seeder = Seeder(counter, creates)
         keys = itertools.islice(seeder.unseeded(anew), limit)
         while some := list(itertools.islice(keys, TOGETHER)):
             if dry_run:
-                yield from (Seeded(counter.label, key, "planned") for key in some)
+                yield from (_planned(counter, key) for key in some)
             else:
                 yield from seeder.seed(some, anew)
+        track.present += seeder.present
+
+
+def _planned(counter: CounterField, key: ItemKey) -> Seeded:
+    """What seeding a parent would come to, by a count of its children; None for its tally where only a scan counts."""
+    driver = counter.owner._counting.driver(f"counting {counter.label} of the item {key}", renew=True)
+    try:
+        number: Any = driver.run(count(counter.tally, key))
+    except CounterNotSeeded:
+        number = None
+    except PynacountError as error:
+        return Seeded(counter.label, key, "failed", message=error.msg)
+    return Seeded(counter.label, key, "planned", number)
 
 
 class Seeder:
@@ -103,6 +140,7 @@ class Seeder:
         self.tally: Tally = counter.tally
         self.meta = self.relations[0].owner.Meta
         self._arn = ""
+        self.present = 0  # parents that were found to have their tally
 
     # -- seeding
 
@@ -205,6 +243,8 @@ class Seeder:
                 known.add(key)
                 if anew or self.tally.attr_name not in item:
                     yield key
+                else:
+                    self.present += 1
         for relation in self.relations:
             wanted = tuple(dict.fromkeys((*relation.child_schema.names, *relation.read_attributes)))
             driver = relation.owner._counting.driver(relation.label)
