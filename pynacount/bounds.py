@@ -43,9 +43,10 @@ class Bounds:
     def refuse(self, label: str, key: ItemKey, value: Amount | None, by: Amount) -> CounterBoundError:
         """The error for a move that would have taken the counter from ``value`` past a bound."""
         which, limit = ("maximum", self.maximum) if by > 0 else ("minimum", self.minimum)
+        first = "Free some" if by > 0 else "Add some"
         return CounterBoundError(
             f"{label} of the item {key} is {0 if value is None else value}, and moving it by {by} would take it past "
-            f"its {which}, {limit}; nothing was written. Free some first, or declare another "
+            f"its {which}, {limit}; nothing was written. {first} first, or declare another "
             f"CounterField({which}=...)",
             value=0 if value is None else value,
             bound=which,

@@ -45,6 +45,11 @@ class Tally:
     layouts: dict[ItemKey, int] = field(default_factory=dict)
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether it is kept from a stream, so that no seed and no repair of one parent takes it."""
+        return any(source.streamed for source in self.sources())
+
+    @property
     def closed_name(self) -> str:
         """The attribute that marks a parent whose cascade has begun: no child may come or go."""
         return f"{self.attr_name}Closed"
@@ -96,7 +101,8 @@ class Source:
 
     ``each`` is the constant amount of every child, or None where a child's attributes decide it; then ``amount``
     reads it from the raw item, and gives None for an item that is no child. ``find`` gives the arguments of the
-    query for a parent's key, or None where only a scan of the child's table can find them.
+    query for a parent's key, or None where only a scan of the child's table can find them. ``streamed``: whether they
+    are counted from a stream.
     """
 
     label: str
@@ -106,6 +112,7 @@ class Source:
     find: Callable[[ItemKey], dict[str, Any] | None]
     reads: tuple[str, ...]
     eventually_consistent: bool = False
+    streamed: bool = False
 
 
 Target: TypeAlias = tuple[Tally, ItemKey]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -28,10 +29,13 @@ from pynacount.relations import CountedIn, CountedSet
 from pynacount.schema import KeyPart, KeySchema
 from pynacount.steps import Protocol, Refusal, Send
 
-_OFTEN = frozenset({"count"})
-"""A good name for a counter, which hides only PynamoDB's ``Model.count()``; nothing here calls that."""
-
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
+_generation = 0
+"""Raised with each model, which may bring counters, or children to counters that are there."""
+
+
+_MAY_HIDE = frozenset({"count"})
+"""PynamoDB's ``Model.count()`` counts items by a query; a model that has the number needs none."""
 
 
 class Counting:
@@ -53,6 +57,7 @@ class Counting:
         self._range = _part(model, attributes, "is_range_key", MAX_RANGE_BYTES)
         self._check_own_names()
         self._schema: KeySchema | None = None
+        self._reserved: tuple[object, tuple[Markers, ...]] = (None, ())
         key_names = {part.attr_name for part in (self._hash, self._range) if part is not None}
         tally_names = {counter.attr_name for counter in self.counters.values()}
         self.plain_names = frozenset(
@@ -89,7 +94,9 @@ class Counting:
             # A class that is defined again (a notebook, a reload) takes the place of its former self.
             registered[:] = [r for r in registered if _identity(r) != _identity(relation)]
             registered.append(relation)
+        global _generation
         _models.add(self.model)
+        _generation += 1
         for counter in self.counters.values():
             if counter.once_key:
                 _ = counter.markers  # so that a template that cannot be is told now
@@ -210,6 +217,30 @@ class Counting:
                     f"begin its key with another word: CounterField(once_key=...)"
                 )
 
+    def _refuse_markers(self, key: ItemKey) -> None:
+        """No id of a plain key may be where a ``once=`` token has its marker. Raises :class:`KeyTemplateError`."""
+        if self._reserved[0] != (_generation, key.table):
+            self._reserved = ((_generation, key.table), tuple(self._markers_of_table()))
+        for markers in self._reserved[1]:
+            if markers.may_be(key):
+                raise KeyTemplateError(
+                    f"{self.model.__name__}: the key {key} is kept for a marker of {markers.label}, "
+                    f"{' '.join(template.text for template in markers.templates)}; refuse such ids, or begin the "
+                    f"markers' keys with another word: CounterField(once_key=...)"
+                )
+
+    def _markers_of_table(self) -> Iterator[Markers]:
+        """Where the counters of this table's models keep their markers."""
+        for other in list(_models):
+            counting = other._counting
+            if counting.table != self.table:
+                continue
+            for counter in counting.counters.values():
+                if counter.is_counted and not counter.is_streamed:
+                    continue
+                with suppress(DeclarationError, KeyTemplateError):  # then it can have none
+                    yield counter.markers
+
     @property
     def counts(self) -> bool:
         """Whether its items count, or are counted in."""
@@ -276,7 +307,7 @@ class Counting:
         """A counter, a set or a relation may hide nothing that every model has, nor may a counter hide an id."""
         roots = [base for base in self.model.__mro__[1:] if "_counting" in vars(base)]  # the last is CountedModel
         own = {*self.counters, *(one.name for one in (*self.declared, *self.sets))}
-        for name in sorted(name for name in own - _OFTEN if roots and hasattr(roots[-1], name)):
+        for name in sorted(name for name in own - _MAY_HIDE if roots and hasattr(roots[-1], name)):
             raise DeclarationError(
                 f"{self.model.__name__}.{name} would hide what every model has under that name; give it another, such "
                 f"as {name.strip('_')}_{'tally' if name in self.counters else 'items'}"
@@ -311,7 +342,7 @@ class Counting:
                     f'{self.model.__name__} has no {lacking}; subclass it with class Meta: table_name = "..." and '
                     f'pk = KeyAttribute("POST#{{post_id}}", hash_key=True)'
                 )
-            schema = self._schema = KeySchema.of(table, self._hash, self._range)
+            schema = self._schema = KeySchema.of(table, self._hash, self._range, self._refuse_markers)
             for counter in self.counters.values():
                 counter._tally = None
         return schema

@@ -33,7 +33,7 @@ from pynacount.plain import (
     marker_of,
 )
 from pynacount.plan import Plan
-from pynacount.pool import DEFAULT_WORKERS, Incremented, amounts_of, check_workers, run_each
+from pynacount.pool import DEFAULT_WORKERS, Incremented, amounts_of, check_workers, refuse_twice, run_each
 from pynacount.protocols.comparing import compare_and_set
 from pynacount.protocols.incrementing import Increment, PlainItem, Style, increment, read_moved
 from pynacount.protocols.incrementing_shards import increment_in_shard, plan_in_shard
@@ -283,6 +283,11 @@ class CounterField(Attribute[int]):
 
     def way_out(self) -> str:
         """What to do instead of writing the number."""
+        if self.is_streamed:
+            return (
+                f"its children's stream alone moves it; save or delete children, and where it is absent or wrong, "
+                f"pynacount audit {self.tally.target} says what counts it"
+            )
         if self.is_counted:
             return "its children alone move it; add or remove children, or call seed(ref) where it is absent"
         return f"move it in one write, by {self.label}.increment(ref) or compare_and_set(ref, expected, new)"
@@ -430,23 +435,27 @@ class CounterField(Attribute[int]):
         DynamoDB has no batch increment, so each is a write of its own, with the whole of ``Meta.counted_deadline``.
         One that is refused does not keep the others from being counted; see :class:`Incremented`.
 
-        :param refs: refs, or a dict of refs and amounts; no ref twice.
-        :param by: the amount for each, where ``refs`` is no dict.
+        :param refs: refs or instances, or a dict of them and amounts; no item twice.
+        :param by: the amount for each; not beside a dict, which has them.
         :param once: as for :meth:`increment`; the token counts once for each ref.
         :param workers: how many requests are under way at once. Threads are started for two refs or more, and have
             ended when it returns; with ``workers=1`` there are none.
 
         Raises, before anything is sent, what is wrong with the call: :class:`UncountedWrite` for a counter that
-        children are counted in, :class:`CounterTypeError` for an amount, ``ValueError`` for a ref that comes twice.
+        children are counted in, :class:`CounterTypeError` for an amount, ``ValueError`` for an item that comes twice
+        and for ``by`` beside a dict.
         """
         about = f"{self.label}.increment_many"
         check_workers(workers, about)
         calls: dict[R, Callable[[], int]] = {}
+        keys: dict[R, ItemKey] = {}
         for ref, amount_ in amounts_of(refs, by, about).items():
             move = increment_of(self, ref, amount_, "add", None, None, "increment_many")
             if once is not None:
                 marker_of(self, ref, once)  # a token that cannot be a key is told now
             calls[ref] = partial(self._move, ref, move, once)
+            keys[ref] = move.item.key
+        refuse_twice(keys, about)
         return run_each(calls, workers)
 
     def compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> bool:

@@ -76,6 +76,13 @@ class Markers:
             )
         return cls(label, schema, templates, days, expires_name)
 
+    def may_be(self, key: ItemKey) -> bool:
+        """Whether a key can be that of a marker."""
+        return key.names == self.schema.names and all(
+            kind == "S" and template.pattern.fullmatch(value) is not None
+            for template, (kind, value) in zip(self.templates, key.values, strict=True)
+        )
+
     def marker(self, token: str, variables: Mapping[str, Any]) -> Marker:
         """The marker for a token, on the item that these key variables name.
 

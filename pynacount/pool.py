@@ -11,6 +11,8 @@ from typing import Any, Generic
 from pynamodb.exceptions import PynamoDBException
 from typing_extensions import TypeVar
 
+from pynacount.keys import ItemKey
+
 R = TypeVar("R", default=Any)
 
 DEFAULT_WORKERS = 8
@@ -30,8 +32,13 @@ class Incremented(Generic[R]):
 
 
 def amounts_of(refs: Any, by: Any, about: str) -> dict[Any, Any]:
-    """The amount of each ref: of a mapping its own, else ``by``. Raises ``ValueError`` for a ref that comes twice."""
+    """The amount of each ref: of a mapping its own, else ``by``.
+
+    Raises ``ValueError`` for a ref that comes twice, and for both a mapping and a ``by``.
+    """
     if isinstance(refs, Mapping):
+        if by != 1:
+            raise ValueError(f"{about}(by={by!r}): the dict has an amount for each ref; leave by= out")
         return dict(refs)
     if isinstance(refs, (str, bytes)) or not isinstance(refs, Iterable):
         raise TypeError(f"{about}({refs!r:.60}): give a list of refs, or a dict of refs and amounts")
@@ -41,6 +48,18 @@ def amounts_of(refs: Any, by: Any, about: str) -> dict[Any, Any]:
             raise ValueError(f"{about}: {ref!r} comes twice; give a dict with the whole amount: {{ref: 2}}")
         found[ref] = by
     return found
+
+
+def refuse_twice(keys: Mapping[Any, ItemKey], about: str) -> None:
+    """Raise ``ValueError`` where two refs, or a ref and an instance, are of one item."""
+    known: dict[ItemKey, Any] = {}
+    for ref, key in keys.items():
+        other = known.setdefault(key, ref)
+        if other is not ref:
+            raise ValueError(
+                f"{about}: the item {key} comes twice, as {other!r} and as {ref!r}; give one of them, with the whole "
+                f"amount: {{ref: 2}}"
+            )
 
 
 def check_workers(workers: Any, about: str) -> None:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, get_args, overload
 
 from pynamodb.attributes import Attribute, BooleanAttribute, TTLAttribute
-from pynamodb.constants import NUMBER
+from pynamodb.constants import NULL, NUMBER
+from pynamodb.exceptions import AttributeDeserializationError
 from pynamodb.indexes import GlobalSecondaryIndex, Index
 from typing_extensions import TypeVar
 
@@ -355,6 +356,7 @@ class CountedIn:
             find=lambda key: self.query(key, count_only=plain),
             reads=self.read_attributes,
             eventually_consistent=self.trails,
+            streamed=self.by == "stream",
         )
 
     @property
@@ -413,8 +415,19 @@ class CountedIn:
         except KeyTemplateError:
             return None  # it only begins like one of ours
         except (TypeError, ValueError) as error:
-            raise CounterTypeError(f"{self.label}: {self._shown(item)} cannot be read: {error}") from error
+            raise CounterTypeError(
+                f"{self.label}: {self._shown(item)} cannot be read: {self._why(error, item)}"
+            ) from error
         return child
+
+    def _why(self, error: Exception, item: Mapping[str, Any]) -> str:
+        """What keeps an item from being read. PynamoDB's own words name the declared type as the one that is stored."""
+        if isinstance(error, AttributeDeserializationError):
+            for attribute in self.owner.get_attributes().values():
+                stored = next(iter(item.get(attribute.attr_name, {})), None)
+                if stored not in (None, NULL, attribute.attr_type):
+                    return f"{attribute.attr_name!r} is stored as {stored}, and declared as {attribute.attr_type}"
+        return str(error)
 
     def _kind_of(self, item: Mapping[str, Any]) -> Any:
         """The class that a raw item says it is of; the child's own where it says nothing."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pynamodb.attributes import Attribute, NumberAttribute, UnicodeAttribute
@@ -92,16 +92,27 @@ class KeyPart:
 
 @dataclass(frozen=True, slots=True)
 class KeySchema:
-    """Both keys of a model and its table."""
+    """Both keys of a model and its table.
+
+    ``refuse``: where a part is a plain attribute, and so can be any text, raises :class:`KeyTemplateError` for a key
+    that is kept for an item of the library's own.
+    """
 
     table: str
     hash: KeyPart
     range: KeyPart | None
     names: tuple[str, ...]
     variables: tuple[str, ...]
+    refuse: Callable[[ItemKey], None] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, table: str, hash_part: KeyPart, range_part: KeyPart | None) -> KeySchema:
+    def of(
+        cls,
+        table: str,
+        hash_part: KeyPart,
+        range_part: KeyPart | None,
+        refuse: Callable[[ItemKey], None] | None = None,
+    ) -> KeySchema:
         """Compile the two parts."""
         parts = (hash_part,) if range_part is None else (hash_part, range_part)
         return cls(
@@ -110,6 +121,7 @@ class KeySchema:
             range=range_part,
             names=tuple(part.attr_name for part in parts),
             variables=tuple(dict.fromkeys(name for part in parts for name in part.variables)),
+            refuse=refuse if any(part.template is None for part in parts) else None,
         )
 
     @property
@@ -126,16 +138,19 @@ class KeySchema:
 
     def key(self, variables: Mapping[str, Any]) -> ItemKey:
         """The key of the item that these variables name."""
-        hash_value = self.hash.typed(self.hash.value(variables))
-        if self.range is None:
-            return ItemKey(self.table, self.names, (hash_value,))
-        return ItemKey(self.table, self.names, (hash_value, self.range.typed(self.range.value(variables))))
+        return self.key_of_values(
+            self.hash.value(variables), None if self.range is None else self.range.value(variables)
+        )
 
     def key_of_values(self, hash_value: Any, range_value: Any) -> ItemKey:
         """The key of the item with these values of the key attributes."""
-        if self.range is None:
-            return ItemKey(self.table, self.names, (self.hash.typed(hash_value),))
-        return ItemKey(self.table, self.names, (self.hash.typed(hash_value), self.range.typed(range_value)))
+        values = (self.hash.typed(hash_value),)
+        key = ItemKey(
+            self.table, self.names, values if self.range is None else (*values, self.range.typed(range_value))
+        )
+        if self.refuse is not None:
+            self.refuse(key)
+        return key
 
     def read_key(self, key: ItemKey) -> dict[str, Any]:
         """The variables of the item with this key."""
@@ -151,4 +166,6 @@ class KeySchema:
                     raise KeyTemplateError(
                         f"{self.range.where}: the keys {hash_value!r} and {range_value!r} disagree on {name}"
                     )
+        if self.refuse is not None:
+            self.key_of_values(hash_value, range_value)
         return variables

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, commit, transaction, uncounted
+from pynacount.bounds import Bounds
 from pynacount.connections import connection_for
 from pynacount.errors import (
     AlreadyCounted,
@@ -25,6 +26,7 @@ from pynacount.errors import (
     PlanError,
     UncountedWrite,
 )
+from pynacount.keys import ItemKey
 from pynacount.testing import Engine, Fault, FaultInjector, create_tables, record_requests
 from video import ALL, Guest, Meta, Room, Stats, client, item, put
 
@@ -476,3 +478,10 @@ def test_of_500_that_join_and_leave_at_once_never_51_sit_and_the_tally_is_the_co
     assert min(seen) >= 0 and max(seen) <= 50
     assert Workspace.get(name="w", consistent_read=True).seat_tally == ref.members.recount() == sum(sitting) <= 50
     assert {int(member.user_id) for member in ref.members} == {user for user, there in enumerate(sitting) if there}
+
+
+@pytest.mark.parametrize(("by", "first"), [(-2, "Add some first"), (2, "Free some first")])
+def test_the_way_out_leads_away_from_the_bound(by: int, first: str) -> None:
+    key = ItemKey("Stock", ("item_id",), (("S", "a"),))
+    error = Bounds(1, 2).refuse("Stock.left", key, 2, by)
+    assert f"{first}, or declare another CounterField({error.bound}=...)" in str(error)

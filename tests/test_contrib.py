@@ -11,7 +11,7 @@ import pytest
 from pynacount import errors, idempotency
 from pynacount.contrib.answers import ANSWERED, answer_to
 from pynacount.contrib.counts import short_count
-from pynacount.contrib.overview import counters_of, overview, repair_arguments
+from pynacount.contrib.overview import counters_of, overview, way_to_mend_one
 from pynacount.contrib.requests import of_request
 from pynacount.errors import KeyTemplateError
 from social import ALL, Like, Post, put
@@ -114,7 +114,9 @@ def test_an_overview_tells_how_a_sample_of_each_counter_stands(
     assert (found.looked_at, found.wrong, found.unseeded, found.problem) == (3, 1, 1, "")
     drifted = next(row for row in found.rows if row.wrong)
     assert (drifted.tally, drifted.count) == (5, 0)
-    assert repair_arguments(counters[0], drifted) == "social:Post.like_tally --key post_id=wrong"
+    assert found.mend.said == "pynacount repair social:Post.like_tally"
+    mend = way_to_mend_one(counters[0], drifted, "flask tallies")
+    assert mend.said == "flask tallies repair social:Post.like_tally --key post_id=wrong"
     assert Post.like_tally.value(Post.ref(post_id="wrong")) == 5  # nothing was written
 
 

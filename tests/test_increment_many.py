@@ -87,6 +87,14 @@ def test_a_token_counts_once_for_each_ref() -> None:
     ("call", "error", "said"),
     [
         (lambda: Stats.plays.increment_many([*refs(2), refs(1)[0]]), ValueError, "comes twice"),
+        (
+            lambda: Stats.plays.increment_many([refs(1)[0], Stats(video_id="v0")]),
+            ValueError,
+            "comes twice, as Stats.ref",
+        ),
+        (lambda: Stats.plays.increment_many([Stats(video_id="v0"), Stats(video_id="v0")]), ValueError, "comes twice"),
+        (lambda: Stats.plays.increment_many({refs(1)[0]: 1, Stats(video_id="v0"): 2}), ValueError, "comes twice"),
+        (lambda: Stats.plays.increment_many({refs(1)[0]: 1}, by=4), ValueError, "leave by= out"),
         (lambda: Stats.plays.increment_many(refs(2), by=0), CounterTypeError, "0 moves nothing"),
         (lambda: Stats.plays.increment_many({refs(1)[0]: True}), CounterTypeError, "bool"),
         (lambda: Stats.plays.increment_many(refs(2), workers=0), ValueError, "workers=0"),

@@ -24,7 +24,7 @@ from pynacount.commands.trouble import in_one_line
 from pynacount.connections import connection_for
 from pynacount.errors import CounterContention, TargetError
 from pynacount.inspecting import inspect
-from pynacount.inspecting.parts import Parent
+from pynacount.inspecting.parts import Parent, Ways
 from pynacount.inspecting.texts import notes, plain, verdict
 from pynacount.protocols.standings import MOST_LOOKS, Standing, standing
 from pynacount.steps import Send, Wait
@@ -267,7 +267,8 @@ def test_a_drift_that_dynamodb_could_not_hold_is_told_all_the_same() -> None:
 def test_a_tally_that_moves_during_every_look_shows_nothing() -> None:
     found, _ = looked(*[(5, 6, 7)] * MOST_LOOKS)
     assert (found.moving, found.wrong, verdict(found)) == (True, True, "moving")
-    parent = Parent("Post", Post._counting.key_of(Post.ref(post_id="a91f")), {"post_id": "a91f"}, {}, 0)
+    ways = {"Post.like_tally": Ways("", "", "")}
+    parent = Parent("Post", Post._counting.key_of(Post.ref(post_id="a91f")), {"post_id": "a91f"}, {}, 0, ways)
     assert any("look again" in note for note in notes(found, parent))
 
 

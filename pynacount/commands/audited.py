@@ -17,11 +17,11 @@ from pynacount.commands.words import several, tallies
 from pynacount.fields import CounterField
 from pynacount.inspecting.texts import printable
 from pynacount.tallies import Audited, Tracking
-from pynacount.tallies.passes import is_elsewhere
 from pynacount.tallies.prices import Prices
 from pynacount.tallies.repairing import REPAIRED
 from pynacount.tallies.results import AuditState
 from pynacount.targets import tables_of
+from pynacount.ways import Way, is_repaired, way_to_mend, way_to_seed
 
 STOPPED = (
     "stopped before its end: this is no proof that the rest is right, and what seemed wrong may not have been "
@@ -69,6 +69,7 @@ class Report:
             "seconds": round(time.monotonic() - self.began, 3),
             "retries": dict(track.retries),
             "stopped": self.stopped,
+            "ways_out": self.ways_out(),
         }
 
     def lines(self) -> list[str]:
@@ -87,22 +88,31 @@ class Report:
         if self.tracking.retries:
             met = ", ".join(f"{met} ({n})" for met, n in sorted(self.tracking.retries.items()))
             lines.append(f"tried again after {met}")
-        return lines + self._ways_out()
+        return lines + self.ways_out()
 
-    def _ways_out(self) -> list[str]:
-        apart = [counter for counter in self.counters if is_elsewhere(counter)]
-        others = [counter for counter in self.counters if not is_elsewhere(counter)]
+    def ways_out(self) -> list[str]:
+        """What there is to do about what was found, a line for each command."""
+        apart = [counter for counter in self.counters if not is_repaired(counter)]
+        others = [counter for counter in self.counters if is_repaired(counter)]
         mended = [counter for counter in others if self._has(counter, REPAIRED)]
         swept = [counter for counter in others if self._has(counter, {"closed"})]
         lines = [f"mend them: {program()} repair {target}" for target in self._targets(mended, apart)]
-        lines += [_mended_by_hand(counter) for counter in apart if self._has(counter, {"drifted"})]
+        lines += [
+            _told("mend them", way_to_mend(counter, program()))
+            for counter in apart
+            if self._has(counter, REPAIRED if counter.is_streamed else {"drifted"})
+        ]
         if not lines:
             lines = [
                 f"finish what was to be deleted: {program()} repair {target} --sweep"
                 for target in self._targets(swept, apart)
             ]
-        if not lines and self.states["unseeded"]:
-            lines.append(f"seed them: {program()} migrate {self.target}")
+        if not lines:
+            unseeded = [counter for counter in self.counters if self._has(counter, {"unseeded"})]
+            ways = [way_to_seed(counter, program()) for counter in unseeded]
+            if ways and all(way.command for way in ways):
+                ways = [Way(f"{program()} migrate {self.target}")]
+            lines = [_told("seed them", way) for way in ways]
         return lines
 
     def _has(self, counter: CounterField, states: Collection[str]) -> bool:
@@ -136,6 +146,8 @@ class Report:
         }
         if self.tracking.pages:
             facts["Read"] = f"{found['items']:,} items\n{found['read_units']:,.0f} read units"
+        if found["ways_out"]:
+            facts["To do"] = "\n".join(found["ways_out"])
         return facts
 
 
@@ -151,11 +163,8 @@ def row(found: Audited, *, first: bool) -> list[str]:
     return lines
 
 
-def _mended_by_hand(counter: CounterField) -> str:
-    return (
-        f"no repair takes {counter.label}, since only a scan finds its children: declare an index on them; or, while "
-        f"nobody writes, remove {counter.attr_name} where it drifted and run {program()} migrate {counter.tally.target}"
-    )
+def _told(what_for: str, way: Way) -> str:
+    return f"{what_for}: {way.said}" if way.command else way.said
 
 
 def record(found: Audited) -> dict[str, Any]:

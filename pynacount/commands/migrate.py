@@ -117,7 +117,9 @@ def migrate_command(
         tracking=report.tracking,
         dry_run=dry_run,
     )
-    outcomes = _one_after_another(written, streams.migrate(streamed, anew=anew, limit=limit, dry_run=dry_run))
+    outcomes = _one_after_another(
+        written, streams.migrate(streamed, anew=anew, limit=limit, tracking=report.tracking, dry_run=dry_run)
+    )
     try:
         with closing(outcomes), Progress(report.line, as_json=as_json) as progress:
             for seeded in outcomes:
@@ -196,7 +198,8 @@ class Report:
         found, track = self.summary(), self.tracking
         did = "would be seeded" if self.dry_run else "seeded"
         done = found["planned"] if self.dry_run else found["seeded"]
-        lines = [f"{tallies(done)} {did}, counting {found['counted']:,}; {found['present']:,} there already"]
+        but = f", less {self.alone:,} that would be counted by themselves" if self.alone else ""
+        lines = [f"{tallies(done)} {did}, counting {found['counted']:,}{but}; {found['present']:,} there already"]
         if self.statuses["closed"] or self.statuses["gone"]:
             lines.append(f"{found['closed']:,} are being deleted, {found['gone']:,} were deleted meanwhile")
         if self.statuses["failed"]:

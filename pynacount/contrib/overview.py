@@ -11,6 +11,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynacount.fields import CounterField
 from pynacount.tallies import Audited, audit
 from pynacount.targets import resolve
+from pynacount.ways import PROGRAM, Way, is_repaired, way_to_mend, way_to_seed
 
 SAMPLE = 50
 """Parents of each model that are looked at where nothing else is said."""
@@ -20,8 +21,8 @@ SAMPLE = 50
 class Overview:
     """One counter: how it is declared, and how a sample of its parents stands.
 
-    ``looked_at`` parents were compared with their children; ``rows`` are those that are not ok. ``problem``: why there
-    are none.
+    ``seed`` and ``mend`` are the ways out. ``looked_at`` parents were compared with their children; ``rows`` are those
+    that are not ok. ``problem``: why there are none.
     """
 
     target: str
@@ -31,6 +32,8 @@ class Overview:
     children: tuple[str, ...]
     missing: str
     on_delete: str
+    seed: Way
+    mend: Way
     looked_at: int = 0
     rows: tuple[Audited, ...] = ()
     problem: str = ""
@@ -51,10 +54,10 @@ def counters_of(targets: Iterable[str]) -> tuple[CounterField, ...]:
     return tuple({counter.tally.target: counter for target in targets for counter in resolve(target)}.values())
 
 
-def overview(counters: Sequence[CounterField], sample: int = SAMPLE) -> Iterator[Overview]:
+def overview(counters: Sequence[CounterField], sample: int = SAMPLE, program: str = PROGRAM) -> Iterator[Overview]:
     """Each counter, and a sample of its parents, audited; nothing is written. ``sample`` 0: nothing is read either.
 
-    It costs the read units of the sampled parents and their children.
+    ``program`` is how commands are called there. It costs the read units of the sampled parents and their children.
     """
     for counter in counters:
         looked_at, rows, problem = 0, [], ""
@@ -73,14 +76,19 @@ def overview(counters: Sequence[CounterField], sample: int = SAMPLE) -> Iterator
             tuple(dict.fromkeys(relation.owner.__name__ for relation in counter.counted_relations)),
             counter.missing,
             counter.on_delete,
+            way_to_seed(counter, program),
+            way_to_mend(counter, program),
             looked_at,
             tuple(rows),
             problem,
         )
 
 
-def repair_arguments(counter: CounterField, found: Audited) -> str:
-    """What stands behind ``repair`` on a command line, for one parent."""
+def way_to_mend_one(counter: CounterField, found: Audited, program: str) -> Way:
+    """What mends the tally of one parent; a repair takes it alone."""
+    way = way_to_mend(counter, program)
+    if not is_repaired(counter):
+        return way
     variables = counter.owner._counting.schema.read_key(found.key)
-    words = [counter.tally.target, *(w for name, value in variables.items() for w in ("--key", f"{name}={value}"))]
-    return shlex.join(words)
+    words = [w for name, value in variables.items() for w in ("--key", f"{name}={value}")]
+    return Way(f"{way.command} {shlex.join(words)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pynacount.errors import CounterTypeError, DeclarationError
 from pynacount.fields import CounterField
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Summary
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Summary, Ways
 from pynacount.inspecting.pricing import price, raw_key
 from pynacount.items import read_item
 from pynacount.keys import ItemKey
@@ -16,6 +16,7 @@ from pynacount.protocols.standings import Standing, standing
 from pynacount.relations import CountedIn
 from pynacount.sizes import item_size
 from pynacount.steps import Item
+from pynacount.ways import is_repaired, way_to_mend, way_to_seed
 
 FIRST = 20
 """Children of each model that are shown where nothing else is said."""
@@ -32,7 +33,9 @@ def inspect(counters: Sequence[CounterField], ref: Any, first: int | None = FIRS
     model = counters[0].owner
     key: ItemKey = model._counting.key_of(ref)
     item = model._counting.driver(model.__name__).run(read_item(key))
-    yield Parent(model.__name__, key, ref.key_variables(), item, item_size(item) if item else 0)
+    variables = ref.key_variables()
+    ways = {counter.label: _ways(counter, variables) for counter in counters}
+    yield Parent(model.__name__, key, variables, item, item_size(item) if item else 0, ways)
     standings: list[Standing] = []
     for counter in counters:
         driver = model._counting.driver(counter.label, renew=True)
@@ -49,9 +52,23 @@ def inspect(counters: Sequence[CounterField], ref: Any, first: int | None = FIRS
         exists=item is not None,
         drifted=tuple(s.counter for s in standings if s.drift and not s.moving),
         wrong=tuple(s.counter for s in standings if s.wrong),
+        unknown=tuple(s.counter for s in standings if s.unknown and not s.wrong),
         children=sum(end.shown for end in ends),
         more=any(end.more for end in ends),
         strays=sum(end.strays for end in ends),
+    )
+
+
+def _ways(counter: CounterField, variables: Mapping[str, Any]) -> Ways:
+    target = counter.tally.target
+    compare = f"pynacount audit {target} counts the children of all parents by a scan"
+    if not is_repaired(counter):
+        return Ways(way_to_seed(counter).said, way_to_mend(counter).said, compare)
+    ref = f"{counter.owner.__name__}.ref({', '.join(f'{name}={value!r}' for name, value in variables.items())})"
+    return Ways(
+        f"the first write of a child counts it, or {counter.label}.seed({ref})",
+        f"{counter.label}.repair({ref}) counts anew",
+        compare,
     )
 
 

@@ -12,14 +12,27 @@ from pynacount.steps import Item
 
 
 @dataclass(frozen=True, slots=True)
+class Ways:
+    """What seeds the tally of a parent, what mends it, and what compares it where only a scan finds its children."""
+
+    seed: str
+    mend: str
+    compare: str
+
+
+@dataclass(frozen=True, slots=True)
 class Parent:
-    """The parent item as it is stored; ``item`` is None where there is none. ``size`` in bytes."""
+    """The parent item as it is stored; ``item`` is None where there is none. ``size`` in bytes.
+
+    ``ways``: what there is to do about its tallies, by counter.
+    """
 
     model: str
     key: ItemKey
     variables: dict[str, Any]
     item: Item | None
     size: int
+    ways: dict[str, Ways]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +76,18 @@ class FamilyEnd:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What the next child costs, in write capacity units, and how many items it writes.
+    """What the next child costs, in write capacity units, and how many items it writes, by which ``operation``.
 
     ``like``: whether it is priced by a child that is stored; else by its key alone. ``wcu`` is None where ``problem``
-    says why.
+    says why. ``streamed``: whether it is counted by the consumer of a stream, whose writes are not in the price.
     """
 
     model: str
     wcu: float | None
     items: int
     like: bool
+    operation: str = ""
+    streamed: bool = False
     problem: str = ""
 
 
@@ -80,21 +95,22 @@ class Price:
 class Summary:
     """How it came out.
 
-    ``drifted`` and ``wrong`` name counters. ``children`` were shown, ``more`` says whether there are others; ``strays``
-    as in :class:`FamilyEnd`.
+    ``drifted``, ``wrong`` and ``unknown`` name counters; the last are those that were not counted.
+    ``children`` were shown, ``more`` says whether there are others; ``strays`` as in :class:`FamilyEnd`.
     """
 
     exists: bool
     drifted: tuple[str, ...]
     wrong: tuple[str, ...]
+    unknown: tuple[str, ...]
     children: int
     more: bool
     strays: int
 
     @property
     def clean(self) -> bool:
-        """Whether there is a parent, and nothing wrong with it."""
-        return self.exists and not self.wrong
+        """Whether there is a parent, and all its tallies were found to be right."""
+        return self.exists and not self.wrong and not self.unknown
 
 
 Part: TypeAlias = Parent | Standing | Family | Child | FamilyEnd | Price | Summary

@@ -33,15 +33,15 @@ def price(relation: CountedIn, variables: Mapping[str, Any], example: Item | Non
             child._stored_item = None  # as if it were new
         plan = child.plan_save()
     except PynacountError as error:
-        return Price(model, None, 0, example is not None, error.msg)
+        return Price(model, None, 0, example is not None, problem=error.msg)
     except Exception as error:  # PynamoDB's, or the application's own ``when`` or ``amount``
-        return Price(model, None, 0, example is not None, f"{type(error).__name__}: {error}")
+        return Price(model, None, 0, example is not None, problem=f"{type(error).__name__}: {error}")
     stored = {}
     for write in plan.writes:
         item = yield from read_item(write.key)
         stored[write.key] = item_size(item) if item else 0
     cost = plan.cost(stored)
-    return Price(model, cost.wcu, cost.items, example is not None)
+    return Price(model, cost.wcu, cost.items, example is not None, plan.operation, relation.by == "stream")
 
 
 def _whole(relation: CountedIn, item: Item) -> Protocol[Item]:

@@ -113,8 +113,10 @@ class Printer:
             self._line(Text("No drift.", "bold green"))
         elif not part.exists:
             self._line(Text("The parent is missing.", "bold red"))
-        else:
+        elif part.wrong:
             self._wrapped(f"Wrong: {', '.join(part.wrong)}", "", "bold red")
+        if part.exists and part.unknown:
+            self._wrapped(f"Not told: {', '.join(part.unknown)}", "", "bold yellow")
 
     def _cut(self, text: str, style: str = "") -> None:
         """One line, cut where it is too long for the width."""

@@ -89,6 +89,8 @@ def _(part: Price) -> dict[str, Any]:
         "model": part.model,
         "wcu": part.wcu,
         "items": part.items,
+        "operation": part.operation or None,
+        "streamed": part.streamed,
         "by": "stored child" if part.like else "key",
         "problem": part.problem or None,
     }
@@ -102,6 +104,7 @@ def _(part: Summary) -> dict[str, Any]:
         "exists": part.exists,
         "drifted": list(part.drifted),
         "wrong": list(part.wrong),
+        "unknown": list(part.unknown),
         "children": part.children,
         "more": part.more,
         "strays": part.strays,

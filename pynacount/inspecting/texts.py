@@ -14,24 +14,23 @@ def verdict(standing: Standing) -> str:
     """One word for a tally beside its count."""
     if standing.moving:
         return "moving"
-    if standing.failed:
+    if standing.failed or standing.unknown:
         return "unknown"
     if standing.drift is not None:
-        return "DRIFT" if standing.drift else "ok"
-    return "ok" if standing.state == "present" else standing.state
+        return "DRIFT" if standing.drift else "ok" if standing.state == "present" else standing.state
+    return standing.state
 
 
 def notes(standing: Standing, parent: Parent) -> list[str]:
     """What there is to say of a tally beside its numbers."""
-    ref = f"{parent.model}.ref({', '.join(f'{name}={value!r}' for name, value in parent.variables.items())})"
+    ways = parent.ways[standing.counter]
     said = {
         "present": "",
         "zero": "absent, which this counter takes for 0",
-        "unseeded": f"never counted: the first write of a child counts it, or {standing.counter}.seed({ref})",
+        "unseeded": f"never counted: {ways.seed}",
         "repairing": "being counted anew: absent until its children are counted",
         "closed": "closed by a cascade that has not finished, so no child comes or goes; call delete() again",
-        "unreadable": f"{standing.attr_name} is stored as something else than a number; remove the attribute, and "
-        f"it is seeded from its children",
+        "unreadable": f"{standing.attr_name} is stored as something else than a number: {ways.mend}",
         "missing": "children without a parent" if standing.count else "",
     }
     found = [said[standing.state], *_of_shards(standing, parent)]
@@ -44,9 +43,9 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
             f"its children come and go: no two of {standing.looks} looks were alike; look again when it is quiet"
         )
     elif standing.drift and standing.looks > 1:
-        found.append(
-            f"the same in the last two of {standing.looks} looks; {standing.counter}.repair({ref}) counts anew"
-        )
+        found.append(f"the same in the last two of {standing.looks} looks: {ways.mend}")
+    if standing.unknown and not standing.failed:
+        found.append(f"not compared with a count: {ways.compare}")
     return [note for note in [*found, standing.problem] if note]
 
 
@@ -69,7 +68,9 @@ def price_of(price: Price) -> str:
         return f"The next {price.model} cannot be priced: {price.problem}"
     items = "1 item" if price.items == 1 else f"{price.items} items"
     by = "by the sizes of what is stored" if price.like else "by its key alone: none is stored yet"
-    return f"The next {price.model} costs {price.wcu:g} WCU: {items} in one transaction, {by}."
+    how = f"{items} in one transaction" if price.operation == "TransactWriteItems" else "one plain write"
+    apart = " The consumer of the stream writes apart." if price.streamed else ""
+    return f"The next {price.model} costs {price.wcu:g} WCU: {how}, {by}.{apart}"
 
 
 def plain(value: Mapping[str, Any]) -> str:

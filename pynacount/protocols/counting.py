@@ -48,10 +48,14 @@ def only_a_scan_finds(tally: Tally, key: ItemKey) -> str:
 def _query(tally: Tally, source: Source, key: ItemKey) -> dict[str, Any]:
     query = source.find(key)
     if query is None:
+        way = (
+            f"Compare all parents by one: pynacount audit {tally.target}"
+            if source.streamed  # then no seed was asked for, which would not go this way
+            else f"Seed all parents by one: pynacount migrate {tally.target}"
+        )
         raise CounterNotSeeded(
             f"{tally.label} of the parent {key}: its children ({source.label}) lie in partitions of their own, which "
-            f"only a scan finds. Seed all parents by one: pynacount migrate {tally.target}; or declare an index on "
-            f'them: CountedIn(..., index="...")'
+            f'only a scan finds. {way}; or declare an index on them: CountedIn(..., index="...")'
         )
     return query
 

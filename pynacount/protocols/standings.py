@@ -60,6 +60,11 @@ class Standing:
         return difference(self.tally, self.count)
 
     @property
+    def unknown(self) -> bool:
+        """Whether there is a number, and nothing to compare it with."""
+        return self.count is None and self.state in ("present", "zero")
+
+    @property
     def wrong(self) -> bool:
         """Whether something is not as it should be, or could not be told."""
         return bool(self.drift) or self.failed or self.state in ("missing", "unreadable")

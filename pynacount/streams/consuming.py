@@ -42,7 +42,9 @@ class StreamTally:
         variables of the counter's key, or None for an item that does not count.
     :param amount: with ``key``: what an item counts for, a number or a function of the item.
     :param table: with ``key``: the table whose stream it is.
-    :param once_by: ``"watermark"`` or ``"markers"``, where the choice by declaration is not wanted.
+    :param once_by: ``"watermark"`` or ``"markers"``, where the choice by declaration is not wanted. A watermark loses
+        counts without a word where a counter's records come from more than one partition of a table. That is refused
+        where the declaration shows it; with ``key``, which may say anything, it is for the application to know.
     :param creates: whether the item of a counter is made where there is none; by default where its model has nothing
         but keys and counters.
     :param on_poisoned: told of a record that cannot be counted, which is then passed over. Without it

@@ -32,6 +32,7 @@ class Finder:
         self.counter, self.kept = counter, kept
         self.relations = streamed_relations(counter)
         self.tally: Tally = counter.tally
+        self.present = 0  # parents that were found to have their tally
 
     def _spot(self, key: ItemKey) -> Spot:
         return Spot(self.tally, key, self.kept.creates, self.kept.bounds)
@@ -53,6 +54,8 @@ class Finder:
                 known.add(key)
                 if anew or layout_of(self.tally, item) is None:
                     yield key
+                else:
+                    self.present += 1
         for relation in self.relations:
             wanted = tuple(dict.fromkeys((*relation.child_schema.names, *relation.read_attributes)))
             driver = relation.owner._counting.driver(relation.label)

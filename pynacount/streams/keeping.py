@@ -29,6 +29,11 @@ class Keeping:
 def keeping(counter: CounterField, relations: Sequence[CountedIn], way: Way | None, creates: bool | None) -> Keeping:
     """Choose, where the application did not. ``relations`` are empty where its own functions say what counts."""
     chosen, why = _way_of(counter, relations)
+    if way == "watermark" and chosen == "markers" and relations:
+        raise DeclarationError(
+            f'StreamTally(..., once_by="watermark"): {why}, and one watermark on {counter.label} would take the '
+            f"records of one partition that come behind another's for counted. Leave once_by out: markers count each"
+        )
     if way is not None and way != chosen:
         told = f'StreamTally is told so, once_by="{way}"'
         chosen, why = way, told if counter.shards == 1 else f"it is in shards, which a watermark is not; {told}"

@@ -18,6 +18,8 @@ from pynacount.steps import Item
 from pynacount.streams.records import Change
 from pynacount.streams.values import plain_item
 
+WHOLE = "NEW_AND_OLD_IMAGES"
+"""The view type of a stream whose records have both images."""
 FENCE = "pynacountFence"
 """The attribute of a fence: an item that a seeder writes into a source partition to find its place in the stream."""
 FENCE_PREFIX = "PYNACOUNT#FENCE#"
@@ -189,9 +191,7 @@ def _both(change: Change, one: Counted) -> tuple[Contribution, Contribution]:
         before, after = change.before, change.after
         if lacking := change.lacks():
             raise StreamRecordError(
-                f"{one.label}: the record {change.sequence} ({change.event}) has no {lacking}: the stream of table "
-                f"{change.table} is {change.view or 'of another view type'} and must be NEW_AND_OLD_IMAGES. Make it "
-                f"anew with that StreamViewType",
+                f"{one.label}: the record {change.sequence} ({change.event}) has no {lacking}: {_why(change)}",
                 change.sequence,
             )
     try:
@@ -202,6 +202,19 @@ def _both(change: Change, one: Counted) -> tuple[Contribution, Contribution]:
             f"the record {change.sequence} ({change.event}) cannot be counted: {error.msg}", change.sequence, error
         ) from error
     return was, now
+
+
+def _why(change: Change) -> str:
+    """Why a record has not the image that it takes."""
+    if change.view == WHOLE:
+        return (
+            f"the stream of table {change.table} is {WHOLE}, so that DynamoDB wrote it with one. What hands the "
+            f"records on, or made this one, left it out: hand on whole records"
+        )
+    return (
+        f"the stream of table {change.table} is {change.view or 'of another view type'} and must be {WHOLE}. Make it "
+        f"anew with that StreamViewType"
+    )
 
 
 def is_fence(keys: Item) -> bool:

@@ -8,19 +8,23 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pynacount.commit import Driver
-from pynacount.errors import CounterContention, ParentMissing, PynacountError
+from pynacount.connections import connection_for
+from pynacount.errors import CounterContention, CounterNotSeeded, ParentMissing, PynacountError
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.model import CountedModel
+from pynacount.protocols.counting import count
 from pynacount.streams.consuming import identity_of
 from pynacount.streams.fenced import STREAM_DEADLINE
 from pynacount.streams.finding import Finder, new_token
 from pynacount.streams.keeping import Keeping, Way, keeping, streamed_relations
 from pynacount.streams.marked_seeder import MarkedSeeder
+from pynacount.streams.metering import metered
 from pynacount.streams.reading import Stream, stream_arn, streams_client
 from pynacount.streams.records import read_change
 from pynacount.streams.snapshots import Snapshot, Window, begin_anew
 from pynacount.tallies.results import Seeded
+from pynacount.tallies.scanning import Tracking
 
 R = TypeVar("R", bound=CountedModel)
 
@@ -69,22 +73,56 @@ def migrate(
     creates: bool | None = None,
     once_by: Way | None = None,
     limit: int | None = None,
+    tracking: Tracking | None = None,
     dry_run: bool = False,
 ) -> Generator[Seeded, None, None]:
     """Seed every parent that has no tally, of counters that are kept from a stream; gives what became of each.
 
     Parents are found by a scan of their own table, and of their children's. Safe to run by several at once, and again.
 
-    :param limit: most parents to be seeded; ``dry_run``: write nothing; else as in :func:`seed`.
+    :param limit: most parents to be seeded; ``dry_run``: write nothing, and count what is there now; else as in
+        :func:`seed`.
+    :param tracking: is filled in while it runs; what is read of the stream is not in it.
     """
+    track = Tracking() if tracking is None else tracking
+    counters = list(counters)
+    models = [counter.owner for counter in counters]
+    models += [relation.owner for counter in counters for relation in streamed_relations(counter)]
+    clients = [connection_for(model.Meta).client for model in models]
+    yield from metered(clients, track, _migrate(counters, anew, creates, once_by, limit, track, dry_run=dry_run))
+
+
+def _migrate(
+    counters: Iterable[CounterField],
+    anew: bool,
+    creates: bool | None,
+    once_by: Way | None,
+    limit: int | None,
+    track: Tracking,
+    *,
+    dry_run: bool,
+) -> Generator[Seeded, None, None]:
     for counter in counters:
         seeder = _seeder(counter, creates, once_by)
         keys = itertools.islice(seeder.unseeded(anew), limit)
         while some := list(itertools.islice(keys, seeder.together)):
             if dry_run:
-                yield from (Seeded(counter.label, key, "planned") for key in some)
+                yield from (_planned(counter, key) for key in some)
             else:
                 yield from seeder.seed(some, anew)
+        track.present += seeder.present
+
+
+def _planned(counter: CounterField, key: ItemKey) -> Seeded:
+    """What seeding a parent would come to, by a count of its children; None for its tally where only a scan counts."""
+    driver = counter.owner._counting.driver(f"counting {counter.label} of the item {key}", renew=True)
+    try:
+        number: Any = driver.run(count(counter.tally, key))
+    except CounterNotSeeded:
+        number = None
+    except PynacountError as error:
+        return Seeded(counter.label, key, "failed", message=error.msg)
+    return Seeded(counter.label, key, "planned", number)
 
 
 def _seeder(counter: CounterField, creates: bool | None, once_by: Way | None) -> Seeder | MarkedSeeder:

@@ -123,9 +123,9 @@ def _message(tally: Tally, told: Audited) -> str:
     match told.state:
         case "moving":
             return "its children came and went while their table was scanned: audit it again when it is quieter"
-        case "repairing":
+        case "repairing" if not tally.is_streamed:
             return f"a repair took the tally away and has not finished: run pynacount migrate {tally.target}"
-        case "unreadable":
+        case "unreadable" if not tally.is_streamed:
             return (
                 f"{tally.attr_name} is stored as something else than a number: remove it, and run pynacount migrate "
                 f"{tally.target}"

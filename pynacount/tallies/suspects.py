@@ -93,10 +93,15 @@ def audited(tally: Tally, key: ItemKey, found: Standing) -> Audited | None:
             message = "a cascade that deletes it has not finished: call delete() again, or repair with --sweep"
         case "repairing":
             state = "repairing"
-            message = "a repair took the tally away and has not finished: repair it again, or seed it"
+            message = (
+                "it is being counted anew, or that was broken off"
+                if tally.is_streamed
+                else "a repair took the tally away and has not finished: repair it again, or seed it"
+            )
         case "unreadable":
             state = "unreadable"
-            message = f"{tally.attr_name} is stored as something that is no number: repair it, or remove it and seed it"
+            message = f"{tally.attr_name} is stored as something that is no number"
+            message += "" if tally.is_streamed else ": repair it, or remove it and seed it"
         case "unseeded":
             state, wrong = "unseeded", False
         case _ if found.drift:

@@ -68,20 +68,19 @@ def _tables(counters: Sequence[CounterField]) -> Iterator[CheckMessage]:
         if not trouble:
             sound.add(table)
     sampled = [counter for counter in counters if counter.owner.Meta.table_name in sound]
-    for one in overview(sampled, min(conf.setting("SAMPLE"), 20)):
+    for one in overview(sampled, min(conf.setting("SAMPLE"), 20), "manage.py tallies"):
         if one.problem:
             yield Warning(f"{one.label} could not be looked at: {one.problem}", id="pynacount.W002")
         if one.unseeded:
             yield Warning(
                 f"{one.label}: {one.unseeded} of {one.looked_at} parents have no tally yet.",
-                hint=f"Seed them: manage.py tallies migrate {one.target}",
+                hint=f"Seed them: {one.seed.said}",
                 id="pynacount.W003",
             )
         if one.wrong:
             yield Warning(
                 f"{one.label}: {one.wrong} of {one.looked_at} tallies are wrong.",
-                hint=f"Look at them and mend them: manage.py tallies audit {one.target}; "
-                f"manage.py tallies repair {one.target}",
+                hint=f"Look at them and mend them: manage.py tallies audit {one.target}; {one.mend.said}",
                 id="pynacount.W004",
             )
 

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from pynacount.contrib.django.conf import setting, targets
-from pynacount.contrib.overview import counters_of, overview, repair_arguments
+from pynacount.contrib.overview import counters_of, overview, way_to_mend_one
 from pynacount.errors import KeyTemplateError, TargetError
 from pynacount.fields import CounterField
 from pynacount.inspecting import inspect
@@ -63,7 +63,7 @@ def _row(counter: CounterField, found: Audited) -> dict[str, Any]:
 @require_safe
 @never_cache
 def parent(request: HttpRequest, target: str) -> HttpResponse:
-    """One parent: its item, its tally beside its count, and how it is repaired."""
+    """One parent: its item, its tally beside its count, and what mends it."""
     _check(request)
     counter = next((c for c in counters_of(targets()) if c.tally.target == target), None)
     if counter is None:
@@ -83,7 +83,7 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         "standing": standing,
         "verdict": verdict(standing),
         "notes": notes(standing, item),
-        "repair": f"python manage.py tallies repair {repair_arguments(counter, row)}",
+        "mend": way_to_mend_one(counter, row, "python manage.py tallies"),
     }
     return render(request, "pynacount/parent.html", context)
 
