@@ -16,7 +16,7 @@ from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
 from pynacount.protocols.seeding import refuse_closed, wrong_type
 from pynacount.protocols.spreading import not_spread, read_spread
-from pynacount.shards import ParentInShards, shard_key
+from pynacount.shards import ParentInShards, shard_key, taken_shards
 from pynacount.steps import Item, Protocol
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
@@ -48,7 +48,7 @@ class Discard(ModelIntent):
         self.gone = False
         self.of = of
         self.spreads: dict[Tally, ParentInShards] = {}
-        self.looks = any(tally.shards > 1 or self.key in tally.layouts for tally in self.counting.tallies)
+        self.looks = any(max(tally.shards, taken_shards(tally, self.key)) > 1 for tally in self.counting.tallies)
         self.shard_guards: list[Guard] = []
         self._count(instance if self.stored is None else type(instance).from_raw_data(self.stored))
 

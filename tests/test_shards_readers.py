@@ -1,0 +1,153 @@
+"""Readers of tallies in shards, while their number is changed by others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import behind
+from party import ALL, Like, Page, Post
+from pynacount import shards
+from pynacount.connections import connection_for
+from pynacount.protocols.reading import read_tallies
+from pynacount.protocols.resharding import reshard
+from pynacount.steps import Send, Wait
+from pynacount.testing import record_requests
+
+items = partial(behind.partition, "Party")
+REF = Post.ref(post_id="1")
+
+
+@pytest.fixture(autouse=True)
+def party(tables: Callable[..., None]) -> None:
+    tables(*ALL)
+    for tally in (Post.like_tally.tally, Page.views.tally):
+        tally.layouts.clear()
+
+
+def liked(likes: int, *, shards: int = 4) -> None:
+    Post(post_id="1").save()
+    for user in range(likes):
+        REF.likes.add(user_id=f"u{user}")
+    Post.like_tally.reshard(REF, shards)
+
+
+def dispatch(step: Send) -> Any:
+    return connection_for(Post.Meta).dispatch(step.operation, dict(step.request))
+
+
+def moments(to: int) -> Iterator[int]:
+    """Bring the post into so many shards, and stop before each request."""
+    steps = reshard(Post.like_tally.tally, Post._counting.key_of(REF), to, plain=False)
+    sent, answer = 0, None
+    try:
+        while True:
+            step = next(steps) if answer is None else steps.send(answer)
+            answer = {}
+            if isinstance(step, Send):
+                yield sent
+                answer, sent = dispatch(step), sent + 1
+    except StopIteration:
+        yield sent
+
+
+def read_by_all(consistent: bool = True) -> tuple[Any, Any, Any]:
+    return (
+        Post.like_tally.value(REF, consistent_read=consistent),
+        Post.like_tally.values([REF], consistent_read=consistent)[REF],
+        Post.likes.page([REF], consistent_read=consistent)[0].tally,
+    )
+
+
+@pytest.mark.parametrize(("before", "to"), [(8, 4), (2, 4), (6, 1)])
+@pytest.mark.parametrize("taken", [1, 4, 30])
+def test_every_reader_sees_the_whole_at_every_moment_of_a_reshard(before: int, to: int, taken: int) -> None:
+    liked(11, shards=1)
+    Post.like_tally.reshard(REF, before)
+    seen = []
+    for moment in moments(to):
+        shards.remember_shards(Post.like_tally.tally, Post._counting.key_of(REF), taken)
+        seen += [(moment, read) for read in read_by_all() if read != 11]
+    assert seen == []
+    assert len(items("POST#1", "META#")) == (to if to > 1 else 0)
+
+
+def test_a_parent_and_its_shards_that_were_read_by_two_requests_are_read_again() -> None:
+    liked(12)
+    before = sum(int(items("POST#1")[f"META#likeTally#{place}"]["likeTally"]["N"]) for place in (0, 1))
+    assert 0 < before < 12
+    key = Post._counting.key_of(REF)
+    steps = read_tallies(Post.like_tally.tally, [key], True)
+    step = next(steps)
+    assert isinstance(step, Send)
+    answer = dispatch(step)
+    late = [
+        item for item in answer["Responses"]["Party"] if item["SK"]["S"] in ("META#likeTally#2", "META#likeTally#3")
+    ]
+    answer["Responses"]["Party"] = [item for item in answer["Responses"]["Party"] if item not in late]
+    answer["UnprocessedKeys"] = {"Party": {"Keys": [{name: item[name] for name in ("PK", "SK")} for item in late]}}
+    waited = steps.send(answer)
+    assert isinstance(waited, Wait)
+    Post.like_tally.reshard(REF, 2)
+    Post.like_tally.reshard(REF, 4)  # the shards that were read first hold more by now, and the others nothing
+    answer = {}
+    try:
+        while True:
+            step = steps.send(answer)
+            answer = dispatch(step) if isinstance(step, Send) else {}
+    except StopIteration as end:
+        assert end.value == {key: 12}
+
+
+def test_a_page_of_posts_in_many_shards_parts_no_post() -> None:
+    liked(3, shards=60)
+    refs = [REF, Post.ref(post_id="2"), Post.ref(post_id="3")]
+    for number in (2, 3):
+        Post(post_id=str(number)).save()
+        Post.like_tally.reshard(refs[number - 1], 60)
+    assert Post.likes.page(refs)[0].tally == 3
+    with record_requests(connection_for(Post.Meta).client) as sent:
+        assert [row.tally for row in Post.likes.page(refs)] == [3, 0, 0]
+    assert [operation for operation, _ in sent] == ["BatchGetItem"] * 3
+
+
+@pytest.mark.parametrize("stored", [1, 2, 16])
+def test_the_next_page_and_the_next_values_read_the_shards_in_the_one_batch(stored: int) -> None:
+    liked(5, shards=stored)
+    read_by_all(consistent=False)
+    with record_requests(connection_for(Post.Meta).client) as sent:
+        assert Post.likes.page([REF])[0].tally == 5
+        assert Post.like_tally.values([REF]) == {REF: 5}
+        plan = Post.likes.plan_page([REF])
+    assert [operation for operation, _ in sent] == ["BatchGetItem", "BatchGetItem"]
+    assert plan.requests()[0]["RequestItems"] == sent[0][1]["RequestItems"]
+    assert plan.cost().items == 1 + (stored if stored > 1 else 0)
+
+
+def test_a_writer_that_saw_the_number_of_shards_as_a_reader_spreads_its_likes_over_them() -> None:
+    liked(0, shards=16)
+    Post.likes.page([REF])
+    for user in range(100):
+        REF.likes.add(user_id=f"u{user}")
+    parts = [int(item["likeTally"]["N"]) for item in items("POST#1", "META#").values()]
+    assert len(parts) == 16 and sum(parts) == 100 and sum(parts[4:]) > 40
+
+
+def taken() -> set[int]:
+    """The shards that likes of many users would take."""
+    plans = [Like(post_id="1", user_id=str(user)).plan_save().request() for user in range(60)]
+    return {int(plan["TransactItems"][1]["Update"]["Key"]["SK"]["S"].rpartition("#")[2]) for plan in plans}
+
+
+def test_what_is_remembered_of_a_post_is_forgotten_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(shards, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    shards.remember_shards(Post.like_tally.tally, Post._counting.key_of(REF), 2)
+    now[0] += 59
+    assert taken() == {0, 1}
+    now[0] += 2
+    assert taken() == {0, 1, 2, 3}
