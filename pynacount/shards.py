@@ -157,9 +157,13 @@ class ParentInShards:
         """
         if self.layout is None or self.layout.shards == 1:
             return not self.shards
-        return all(
-            number in self.shards and tally.attr_name in self.shards[number] for number in range(self.layout.upto)
-        ) and all(tally.was_name not in shard for shard in self.shards.values())
+        return (
+            tally.was_name not in self.item
+            and all(
+                number in self.shards and tally.attr_name in self.shards[number] for number in range(self.layout.upto)
+            )
+            and all(tally.was_name not in shard for shard in self.shards.values())
+        )
 
     def total(self, tally: Tally) -> Amount:
         """The sum of the parts."""

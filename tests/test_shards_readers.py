@@ -13,9 +13,12 @@ import behind
 from party import ALL, Like, Page, Post
 from pynacount import shards
 from pynacount.connections import connection_for
+from pynacount.keys import ItemKey
 from pynacount.protocols.reading import read_tallies
-from pynacount.protocols.resharding import reshard
-from pynacount.steps import Send, Wait
+from pynacount.protocols.resharding import Resharded, reshard
+from pynacount.protocols.spreading import gathered
+from pynacount.shards import ParentInShards, layout_of
+from pynacount.steps import Protocol, Send, Wait
 from pynacount.testing import record_requests
 
 items = partial(behind.partition, "Party")
@@ -42,7 +45,11 @@ def dispatch(step: Send) -> Any:
 
 def moments(to: int) -> Iterator[int]:
     """Bring the post into so many shards, and stop before each request."""
-    steps = reshard(Post.like_tally.tally, Post._counting.key_of(REF), to, plain=False)
+    return steps_of(reshard(Post.like_tally.tally, Post._counting.key_of(REF), to, plain=False))
+
+
+def steps_of(steps: Protocol[Any]) -> Iterator[int]:
+    """Go through a protocol, and stop before each request."""
     sent, answer = 0, None
     try:
         while True:
@@ -151,3 +158,74 @@ def test_what_is_remembered_of_a_post_is_forgotten_after_a_minute(monkeypatch: p
     assert taken() == {0, 1}
     now[0] += 2
     assert taken() == {0, 1, 2, 3}
+
+
+class TestANumberBesideTheShards:
+    """Of a plain counter: what code that declares no shards counts stays on the item."""
+
+    PAGE = Page.ref(page_id="p")
+    KEY = Page._counting.key_of(PAGE)
+
+    def beside(self, number: int) -> None:
+        Page.views.increment(self.PAGE, 3)
+        self.update("SET #views = :number", number)
+
+    def update(self, expression: str, number: int) -> None:
+        names, values = {"#views": "views"}, {":number": {"N": str(number)}}
+        request = {"TableName": "Party", "Key": self.KEY.wire(), "UpdateExpression": expression}
+        expressed = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+        dispatch(Send("UpdateItem", {**request, **expressed}))
+
+    def stored(self) -> int:
+        return int(items("PAGE#p")["STATS"].get("viewsShards", {"N": "1"})["N"])
+
+    @pytest.mark.parametrize("number", [0, 40])
+    @pytest.mark.parametrize("to", [1, 2, 5, 16])
+    def test_one_reshard_goes_on_to_its_end_and_says_what_is_stored(self, number: int, to: int) -> None:
+        self.beside(number)
+        assert Page.views.reshard(self.PAGE, to) == Resharded(5, to)
+        assert self.stored() == to == max(1, len(items("PAGE#p", "STATS#")))
+        assert ("views" in items("PAGE#p")["STATS"]) == (to == 1)
+        assert "viewsWas" not in items("PAGE#p")["STATS"]
+        assert Page.views.value(self.PAGE) == 3 + number
+        with record_requests(connection_for(Post.Meta).client) as sent:
+            assert Page.views.reshard(self.PAGE, to) == Resharded(to, to)
+        assert [operation for operation, _ in sent] == ["GetItem"]
+
+    @pytest.mark.parametrize("to", [1, 5, 16])
+    def test_every_reader_sees_the_whole_at_every_moment_and_the_next_reshard_goes_on(self, to: int) -> None:
+        self.beside(40)
+        moments, seen = 0, []
+        for moment in steps_of(reshard(Page.views.tally, self.KEY, to, plain=True)):
+            seen += [(moment, Page.views.value(self.PAGE)), (moment, Page.views.values([self.PAGE])[self.PAGE])]
+            moments = moment
+        assert [read for read in seen if read[1] != 43] == []
+        for kill in range(moments):
+            Page.views.reshard(self.PAGE, 1)
+            Page.views.reshard(self.PAGE, 5)
+            dispatch_all(self.KEY, kill, to)
+            self.update("ADD #views :number", 1)
+            assert Page.views.reshard(self.PAGE, to).now == to == self.stored()
+            assert Page.views.value(self.PAGE) == 43 + kill + 1
+
+    def test_a_reader_between_two_items_of_a_move_reads_again(self) -> None:
+        """One that saw the item before a move and the shard after it: a query is no snapshot."""
+        self.beside(40)
+        before: dict[int, Any] = {}
+        for moment in steps_of(reshard(Page.views.tally, self.KEY, 5, plain=True)):
+            before[moment] = dict(items("PAGE#p"))
+        before[len(before)] = dict(items("PAGE#p"))
+        for first, second in zip(sorted(before), sorted(before)[1:], strict=False):
+            for late in ({"STATS"}, set(before[first]) - {"STATS"}):
+                found = {sort: before[second if sort in late else first][sort] for sort in before[first]}
+                places = {int(sort[-1]): item for sort, item in found.items() if sort != "STATS"}
+                spread = ParentInShards(layout_of(Page.views.tally, found["STATS"]), found["STATS"], places)
+                total = int(gathered(Page.views.tally, spread, plain=True)["views"]["N"])
+                assert total == 43 or not spread.whole(Page.views.tally), (first, late)
+
+
+def dispatch_all(key: ItemKey, kill: int, to: int) -> None:
+    """A reshard that is killed after so many requests."""
+    for moment in steps_of(reshard(Page.views.tally, key, to, plain=True)):
+        if moment == kill:
+            return
