@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pynamodb.attributes import UnicodeAttribute
 
 import behind
 from party import ALL, Like, Page, Post
-from pynacount import shards
+from pynacount import CountedModel, CounterField, KeyAttribute, shards
 from pynacount.connections import connection_for
 from pynacount.keys import ItemKey
 from pynacount.protocols.reading import read_tallies
@@ -229,3 +230,50 @@ def dispatch_all(key: ItemKey, kill: int, to: int) -> None:
     for moment in steps_of(reshard(Page.views.tally, key, to, plain=True)):
         if moment == kill:
             return
+
+
+class TestInstances:
+    """An instance is one item, and does not carry a number that is on several."""
+
+    PAGE = Page.ref(page_id="p")
+
+    def test_the_part_on_the_item_itself_is_not_shown(self) -> None:
+        Page(page_id="p").save()
+        assert Page.get(page_id="p").views == 0  # no shards yet
+        Page.views.increment(self.PAGE, 5)
+        assert items("PAGE#p")["STATS"]["views"] == {"N": "0"}
+        loaded = Page.get(page_id="p")
+        assert loaded.views is None
+        assert next(iter(Page.query("PAGE#p", Page.sk == "STATS"))).views is None
+        loaded.refresh()
+        assert loaded.views is None
+        loaded.title = "t"
+        loaded.save()
+        assert Page.views.value(self.PAGE) == 5
+
+    def test_one_that_was_saved_or_refreshed_forgets_what_it_showed(self) -> None:
+        page = Page(page_id="p")
+        page.save()
+        assert page.views == 0
+        assert Page.views.increment(page, 5) == 5
+        assert page.views is None
+        again = Page(page_id="p")
+        again.save()
+        assert again.views is None and Page.views.value(again) == 5
+
+    def test_code_that_declares_no_shards_sees_it_too(self) -> None:
+        class Plain(CountedModel):
+            __module__ = "no_shards"
+            Meta = Page.Meta
+            pk = KeyAttribute("PAGE#{page_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("STATS", range_key=True, attr_name="SK")
+            title = UnicodeAttribute(null=True)
+            views = CounterField(attr_name="views", missing="zero")
+            clicks = CounterField(attr_name="clicks")
+
+        Page.views.increment(self.PAGE, 5)
+        Plain.views.increment(Plain.ref(page_id="p"), 2)
+        plain = Plain.get(page_id="p")
+        assert plain.views is None and Plain.views.value(plain) == 7
+        Plain.clicks.increment(plain, also={"views": 1})
+        assert plain.views is None and plain.clicks == 1

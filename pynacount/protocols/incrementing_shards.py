@@ -36,7 +36,8 @@ def plan_in_shard(move: Increment, tally: Tally, marker: Marker | None, shards: 
 def increment_in_shard(move: Increment, tally: Tally, marker: Marker | None) -> Protocol[bool]:
     """Move one shard; whether it was moved now, and not under this token before."""
     about, key = move.item.about, move.item.key
-    shards = taken_shards(tally, key)
+    taken = taken_shards(tally, key)
+    shards = taken if taken > 1 else tally.shards  # where it was met without shards, they are made
     for _ in range(MOST_MISSES):
         answer = yield plan_in_shard(move, tally, marker, shards).send()
         if not isinstance(answer, Refusal):
@@ -73,5 +74,6 @@ def _make_shards(item: PlainItem, tally: Tally) -> Protocol[int]:
         made = Update(item.key, (Set(tally.shards_name, {"N": str(tally.shards)}),), (Claim(guards, tally),))
         answer = yield Plan((made, *births(tally, item.key, 0, tally.shards))).send()
         if not isinstance(answer, Refusal):
+            remember_shards(tally, item.key, tally.shards)
             return tally.shards
         refuse_invalid(tally, item.key, answer, "be brought into shards")
