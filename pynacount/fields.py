@@ -44,7 +44,7 @@ from pynacount.protocols.resharding import Resharded, reshard
 from pynacount.protocols.seeding import seed
 from pynacount.protocols.summing import MOST_SUMMED, send_summed
 from pynacount.refs import Ref
-from pynacount.shards import MAX_SHARDS
+from pynacount.shards import MAX_SHARDS, taken_shards
 from pynacount.steps import Item, Protocol
 
 if TYPE_CHECKING:
@@ -490,7 +490,8 @@ class CounterField(Attribute[int]):
         move = increment_of(self, ref, by, style, set, also, "increment")
         marker = None if once is None else marker_of(self, ref, once)
         if self.shards > 1:
-            return plan_in_shard(move, self.tally, marker, self.shards)
+            taken = taken_shards(self.tally, move.item.key)
+            return plan_in_shard(move, self.tally, marker, taken if taken > 1 else self.shards)
         return move.plan() if marker is None else plan_once(move, marker)
 
     def plan_compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> Plan:

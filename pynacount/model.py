@@ -343,10 +343,12 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         """What ``delete()`` would send, as data; nothing is sent.
 
         Where what it counts for varies and it was not loaded, ``delete()`` reads it first; the plan goes by the
-        instance's own attributes.
+        instance's own attributes. Of an item whose tallies are in shards it reads each first; the plan takes them to be
+        in as many as were last met, or are declared, and empty.
         """
         intent = Discard(self)
-        return plan_of([intent], reads=(0,) if intent.reads_first else ())
+        looks = intent.supposed()
+        return plan_of([intent], reads=(0,) * (looks + intent.reads_first))
 
     def _create(self) -> Contribution:
         intent = Save(self)

@@ -8,17 +8,24 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from pynamodb.attributes import UnicodeAttribute
 
 import behind
 from party import ALL, Like, Page, Post
-from pynacount import CountedModel, CounterField, KeyAttribute, shards
+from pynacount import CountedIn, CountedModel, CountedSet, CounterField, KeyAttribute, shards
+from pynacount.commands import group
 from pynacount.connections import connection_for
+from pynacount.inspecting import inspect
+from pynacount.inspecting.parts import Parent, PlainSum
+from pynacount.inspecting.records import record
+from pynacount.inspecting.texts import sum_of
 from pynacount.keys import ItemKey
 from pynacount.protocols.reading import read_tallies
 from pynacount.protocols.resharding import Resharded, reshard
 from pynacount.protocols.spreading import gathered
 from pynacount.shards import ParentInShards, layout_of
+from pynacount.sizes import Cost
 from pynacount.steps import Protocol, Send, Wait
 from pynacount.testing import record_requests
 
@@ -277,3 +284,96 @@ class TestInstances:
         assert plain.views is None and Plain.views.value(plain) == 7
         Plain.clicks.increment(plain, also={"views": 1})
         assert plain.views is None and plain.clicks == 1
+
+
+class TestPrices:
+    def test_an_increment_in_shards_is_priced_with_the_query_of_the_sum(self) -> None:
+        page = Page.ref(page_id="p")
+        Page.views.increment(page)
+        with record_requests(connection_for(Page.Meta).client) as sent:
+            Page.views.increment(page)
+        assert [operation for operation, _ in sent] == ["UpdateItem", "Query"]
+        assert Page.views.plan_increment(page).cost() == Cost(wcu=1, rcu=1, items=1)
+        assert Page.views.plan_increment(page, once="t").cost() == Cost(wcu=4, rcu=1, items=2)
+
+    @pytest.mark.parametrize("stored", [4, 7, 1])
+    def test_the_delete_of_a_parent_in_shards_is_planned_with_them_and_with_what_it_reads(self, stored: int) -> None:
+        liked(0, shards=stored)
+        Post.likes.page([REF])
+        plan = Post.get(post_id="1").plan_delete()
+        with record_requests(connection_for(Post.Meta).client) as sent:
+            Post.get(post_id="1").delete()
+        assert [operation for operation, _ in sent] == ["Query", plan.operation]
+        assert sent[1][1].get("TransactItems") == plan.request().get("TransactItems")
+        assert plan.cost().rcu == 1
+        assert plan.cost().wcu == (2 * (1 + stored) if stored > 1 else 1)
+        assert items("POST#1") == {}
+
+    def test_the_delete_of_an_item_with_plain_shards_too(self) -> None:
+        Page(page_id="p").save()
+        Page.views.increment(Page.ref(page_id="p"))
+        plan = Page(page_id="p").plan_delete()
+        with record_requests(connection_for(Page.Meta).client) as sent:
+            Page(page_id="p").delete()
+        assert [operation for operation, _ in sent] == ["Query", "Query", "TransactWriteItems"]
+        assert sent[-1][1]["TransactItems"] == plan.request()["TransactItems"]
+        assert plan.cost() == Cost(wcu=2 * 6, rcu=2, items=6)
+
+
+class TestTold:
+    """What the commands say of a number that is in shards, or in none."""
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(group, list(arguments), prog_name="pynacount")
+
+    def test_a_plain_counter_in_shards_is_shown_with_its_sum_and_where_it_is(self) -> None:
+        class Wiki(CountedModel):
+            Meta = Page.Meta
+            pk = KeyAttribute("WIKI#{wiki_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("META", range_key=True, attr_name="SK")
+            fan_tally = CounterField(attr_name="fanTally")
+            fans: CountedSet[Any] = CountedSet("Fan", tally="fan_tally")
+            views = CounterField(attr_name="views", shards=3, settle=0)
+
+        class Fan(CountedModel):
+            Meta = Page.Meta
+            pk = KeyAttribute("WIKI#{wiki_id}", hash_key=True, attr_name="PK")
+            sk = KeyAttribute("FAN#{user_id}", range_key=True, attr_name="SK")
+            wiki = CountedIn(Wiki.fan_tally)
+
+        ref = Wiki.ref(wiki_id="w")
+        Wiki(wiki_id="w").save()
+        parts = [type(part) for part in inspect([Wiki.fan_tally], ref)]
+        assert PlainSum not in parts
+        Wiki.views.increment(ref, 5)
+        behind.put("Party", "WIKI#w", "META", fanTally={"N": "0"}, views={"N": "2"}, viewsShards={"N": "3"})
+        (part,) = [part for part in inspect([Wiki.fan_tally], ref) if isinstance(part, PlainSum)]
+        assert (part.counter, part.tally, part.beside, part.layout.shards) == ("Wiki.views", 7, 2, 3)
+        assert record(part) == {
+            "type": "plain",
+            "counter": "Wiki.views",
+            "attribute": "views",
+            "tally": 7,
+            "beside": 2,
+            "shards": 3,
+            "retiring": 0,
+        }
+        parent = next(iter(inspect([Wiki.fan_tally], ref)))
+        assert isinstance(parent, Parent)
+        assert sum_of(part, parent) == (
+            "the sum of 3 shards, META#views#0 to META#views#2, and of 2 on the item itself, beside them"
+        )
+
+    def test_a_parent_without_a_tally_that_is_to_be_resharded_by_its_key_is_told(self) -> None:
+        behind.put("Party", "POST#1", "META")
+        done = self.run("reshard", "party:Post", "--to", "8", "--key", "post_id=1")
+        assert done.exit_code == 0
+        assert done.output.splitlines() == [
+            "unseeded   Post.like_tally of PK='POST#1' SK='META' has no tally yet: it is made when its children are "
+            "counted, in 4 shards, as is declared. Bring it into 8 shards then",
+            "0 tallies brought into 8 shards",
+        ]
+
+    def test_a_model_with_several_plain_counters_alone_is_told_in_the_plural(self) -> None:
+        done = self.run("inspect", "party:Page", "page_id=1")
+        assert "clicks, views are plain counters" in done.output

@@ -30,7 +30,8 @@ def plan_in_shard(move: Increment, tally: Tally, marker: Marker | None, shards: 
     kind = Add if move.style == "add" else Increase
     own = shard_key(move.item.key, tally.attr_name, place)
     write = Update(own, (kind(tally.attr_name, move.moves[tally]),), (Claim((Exists(tally.attr_name),), move),))
-    return Plan((write,)) if marker is None else build((marker.put(move), write), reads=(0,))
+    writes = (write,) if marker is None else (marker.put(move), write)
+    return build(writes, reads=(0,))  # the sum, read afterwards
 
 
 def increment_in_shard(move: Increment, tally: Tally, marker: Marker | None) -> Protocol[bool]:
