@@ -26,7 +26,7 @@ class Tally:
     ``label`` is how messages speak of it (``Post.like_tally``), ``settle`` is in seconds;
     ``closes``: whether its parents can be closed, by a cascade of this counter or of another one on the same item.
     ``shards``: over how many items the number of a new parent is spread (1: it is on the parent itself); ``layouts``:
-    the parents that were met with another number of shards, as a hint.
+    the parents that were met with another number of shards, and when (``time.monotonic()``), as a hint.
     """
 
     label: str
@@ -42,7 +42,7 @@ class Tally:
     sources: Callable[[], tuple[Source, ...]]
     bounds: Bounds = NO_BOUNDS
     shards: int = 1
-    layouts: dict[ItemKey, int] = field(default_factory=dict)
+    layouts: dict[ItemKey, tuple[int, float]] = field(default_factory=dict)
 
     @property
     def is_streamed(self) -> bool:

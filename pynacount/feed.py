@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from pynacount.errors import CounterContention, KeyTemplateError
 from pynacount.keys import ItemKey
-from pynacount.protocols.batches import BATCH_GET_LIMIT, read_items, request_of
-from pynacount.protocols.reading import gathered_from, keys_of_tallies, shown, shown_names
+from pynacount.protocols.batches import packed, read_groups, request_of
+from pynacount.protocols.reading import gathered_from, homes_of, shown, shown_names
 from pynacount.sizes import Cost
 from pynacount.steps import Item, Protocol
 
@@ -49,18 +49,23 @@ class Page(Generic[R]):
     @property
     def keys(self) -> tuple[ItemKey, ...]:
         """All keys that are read, each once."""
-        pairs = zip(self.parents, self.children, strict=True)
-        own = dict.fromkeys(key for pair in pairs for key in pair if key is not None)
-        return tuple(dict.fromkeys((*own, *keys_of_tallies(self.counted_set.find_counter().tally, self.parents))))
+        return tuple(dict.fromkeys(key for group in self._groups(self._homes()) for key in group))
+
+    def _homes(self) -> dict[ItemKey, Sequence[ItemKey]]:
+        """The items of each parent's tally: the parent, and the shards that it is taken to have just now."""
+        return homes_of(self.counted_set.find_counter().tally, self.parents)
+
+    def _groups(self, homes: Mapping[ItemKey, Sequence[ItemKey]]) -> Iterator[Sequence[ItemKey]]:
+        """What is read, a tally and its shards by one request."""
+        for parent, child in zip(self.parents, self.children, strict=True):
+            yield homes[parent]
+            if child is not None:
+                yield (child,)
 
     def requests(self) -> list[dict[str, Any]]:
-        """The arguments of boto3's ``batch_get_item``, one for each 100 keys."""
-        keys, names = self.keys, self._names()
-        starts = range(0, len(keys), BATCH_GET_LIMIT)
-        return [
-            request_of(keys[start : start + BATCH_GET_LIMIT], names, consistent_read=self.consistent_read)
-            for start in starts
-        ]
+        """The arguments of boto3's ``batch_get_item``, up to 100 keys each; a parent and its shards are in one."""
+        names, groups = self._names(), self._groups(self._homes())
+        return [request_of(keys, names, consistent_read=self.consistent_read) for keys in packed(groups)]
 
     def cost(self) -> Cost:
         """Half a read unit for each key, or one for a consistent read; more where an item is over 4 KB.
@@ -86,12 +91,13 @@ class Page(Generic[R]):
 
     def _read(self) -> Protocol[tuple[dict[ItemKey, Item], dict[ItemKey, Item | None]]]:
         """All items; and the parents, as if they carried their numbers themselves."""
-        consistent = self.consistent_read
-        found = yield from read_items(self.keys, self._names(), consistent_read=consistent)
+        consistent, homes = self.consistent_read, self._homes()
+        found = yield from read_groups(self._groups(homes), self._names(), consistent_read=consistent)
         parents: dict[ItemKey, Item | None] = {}
         for key in self.parents:
-            parents[key] = yield from gathered_from(self.counted_set.find_counter().tally, key, found, consistent)
-        return found, parents
+            tally = self.counted_set.find_counter().tally
+            parents[key] = yield from gathered_from(tally, key, homes[key], found, consistent)
+        return found.items, parents
 
     def _row(
         self, ref: R, parent: ItemKey, item: Item | None, child: ItemKey | None, found: Mapping[ItemKey, Item]

@@ -44,7 +44,7 @@ from pynacount.protocols.resharding import Resharded, reshard
 from pynacount.protocols.seeding import seed
 from pynacount.protocols.summing import MOST_SUMMED, send_summed
 from pynacount.refs import Ref
-from pynacount.shards import MAX_SHARDS
+from pynacount.shards import MAX_SHARDS, taken_shards
 from pynacount.steps import Item, Protocol
 
 if TYPE_CHECKING:
@@ -222,12 +222,25 @@ class CounterField(Attribute[int]):
 
         def __get__(self, instance, owner):
             value = super().__get__(instance, owner)
-            return 0 if value is None and self.missing == "zero" and self.shards == 1 else value
+            if value is None and self.missing == "zero" and not self.is_elsewhere(instance):
+                return 0
+            return value
 
     def __set__(self, instance: Any, value: StoredTally) -> None:  # type: ignore[override]
         if not isinstance(value, StoredTally):
             raise UncountedWrite(f"{self.label} cannot be assigned: {self.way_out()}")
         super().__set__(instance, value.number)  # type: ignore[arg-type]
+
+    def is_elsewhere(self, instance: Any) -> bool:
+        """Whether the number is in shards, as far as an instance tells; its item alone does not show it then."""
+        return f"{self.attr_name}Shards" in (getattr(instance, "_stored_item", None) or ())
+
+    def show_elsewhere(self, instance: Any) -> None:
+        """An instance shows no number from now on: it is in shards."""
+        instance.attribute_values.pop(self.name, None)
+        if instance._stored_item is not None and not self.is_elsewhere(instance):
+            mark = {f"{self.attr_name}Shards": {NUMBER: str(self.shards)}}
+            instance._stored_item = {**instance._stored_item, **mark}
 
     def serialize(self, value: Any) -> Any:
         """The number as DynamoDB's JSON has it."""
@@ -486,7 +499,8 @@ class CounterField(Attribute[int]):
         move = increment_of(self, ref, by, style, set, also, "increment")
         marker = None if once is None else marker_of(self, ref, once)
         if self.shards > 1:
-            return plan_in_shard(move, self.tally, marker, self.shards)
+            taken = taken_shards(self.tally, move.item.key)
+            return plan_in_shard(move, self.tally, marker, taken if taken > 1 else self.shards)
         return move.plan() if marker is None else plan_once(move, marker)
 
     def plan_compare_and_set(self, ref: CountedModel, expected: float | Decimal | None, new: float | Decimal) -> Plan:

@@ -228,7 +228,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         with _naming_the_item(cls, data):
             instance = super().from_raw_data(data)
         instance._stored_item = data
-        instance._show_kept_aside(data)
+        instance._show_tallies(data)
         return instance
 
     def deserialize(self, attribute_values: dict[str, dict[str, Any]]) -> None:
@@ -236,12 +236,15 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         with _naming_the_item(type(self), attribute_values):
             super().deserialize(attribute_values)
         self._stored_item = attribute_values
-        self._show_kept_aside(attribute_values)
+        self._show_tallies(attribute_values)
         self.__dict__.pop("_key_variables", None)
 
-    def _show_kept_aside(self, data: Item) -> None:
-        """During a repair, readers see the number that it is repaired from."""
+    def _show_tallies(self, data: Item) -> None:
+        """During a repair, readers see the number that it is repaired from; of one in shards, an item shows none."""
         for counter in self._counting.counters.values():
+            if f"{counter.attr_name}Shards" in data:
+                self.attribute_values.pop(counter.name, None)
+                continue
             kept = data.get(f"{counter.attr_name}Was", {}).get(NUMBER)
             if kept is not None and counter.attr_name not in data:
                 counter.__set__(self, counter.deserialize(kept))
@@ -341,10 +344,12 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         """What ``delete()`` would send, as data; nothing is sent.
 
         Where what it counts for varies and it was not loaded, ``delete()`` reads it first; the plan goes by the
-        instance's own attributes.
+        instance's own attributes. Of an item whose tallies are in shards it reads each first; the plan takes them to be
+        in as many as were last met, or are declared, and empty.
         """
         intent = Discard(self)
-        return plan_of([intent], reads=(0,) if intent.reads_first else ())
+        looks = intent.supposed()
+        return plan_of([intent], reads=(0,) * (looks + intent.reads_first))
 
     def _create(self) -> Contribution:
         intent = Save(self)

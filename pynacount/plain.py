@@ -95,12 +95,16 @@ def marker_of(counter: CounterField, ref: Any, token: str) -> Marker:
 
 
 def follow(counter: CounterField, ref: Any, move: Increment, found: Item) -> None:
-    """The numbers in memory follow, and what was set beside them, on an instance."""
+    """The numbers in memory follow, and what was set beside them, on an instance; it carries none that is in shards."""
     if isinstance(ref, Ref):
         return
     names = {a.attr_name: (name, a) for name, a in counter.owner.get_attributes().items()}
     for attr_name in move.names:
         name, attribute = names[attr_name]
+        moved = counter.owner._counting.counters.get(name)
+        if moved is not None and (moved.shards > 1 or moved.is_elsewhere(ref)):
+            moved.show_elsewhere(ref)
+            continue
         stored = found.get(attr_name)
         if stored is None:
             ref.attribute_values.pop(name, None)

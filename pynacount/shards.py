@@ -11,6 +11,7 @@ may still hold a part.
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from pynacount.steps import Item
 
 MOST_HINTS = 10_000
 """Parents whose number of shards is remembered, for each counter, where it is not the declared one."""
+HINT_SECONDS = 60.0
+"""For how long it is: a writer whose shard is there is never told that there are more by now."""
 MAX_SHARDS = 99
 """Most shards of one tally: with the parent they are the 100 items of a transaction, in which they are born."""
 
@@ -79,19 +82,25 @@ def _whole(value: Mapping[str, object]) -> int:
 
 
 def taken_shards(tally: Tally, parent: ItemKey) -> int:
-    """In how many shards a parent's tally is taken to be, until a refusal says otherwise."""
-    return tally.layouts.get(parent, tally.shards) if tally.layouts else tally.shards
+    """In how many shards a parent's tally is taken to be: as it was met within the last minute, or as declared."""
+    if not tally.layouts or (hint := tally.layouts.get(parent)) is None:
+        return tally.shards
+    shards, met = hint
+    if time.monotonic() - met < HINT_SECONDS:
+        return shards
+    tally.layouts.pop(parent, None)
+    return tally.shards
 
 
 def remember_shards(tally: Tally, parent: ItemKey, shards: int) -> None:
-    """A parent was met with its tally in so many shards."""
+    """A parent was met with its tally in so many shards, by a writer or by a reader."""
     if shards == tally.shards:
         tally.layouts.pop(parent, None)
         return
     if len(tally.layouts) >= MOST_HINTS:
         tally.layouts.clear()
     if MOST_HINTS:
-        tally.layouts[parent] = shards
+        tally.layouts[parent] = shards, time.monotonic()
 
 
 def shard_of(child: ItemKey, shards: int) -> int:
@@ -142,12 +151,19 @@ class ParentInShards:
     shards: Mapping[int, Item]
 
     def whole(self, tally: Tally) -> bool:
-        """Whether all shards are there, and none is being retired: what a Query shows then is no mixture."""
+        """Whether all that may hold a part are there, and none is frozen: what was read one by one is no mixture then.
+
+        While their number is being lowered, that is those from the new number on too.
+        """
         if self.layout is None or self.layout.shards == 1:
             return not self.shards
-        return all(
-            number in self.shards and tally.attr_name in self.shards[number] for number in range(self.layout.shards)
-        ) and all(tally.was_name not in shard for shard in self.shards.values())
+        return (
+            tally.was_name not in self.item
+            and all(
+                number in self.shards and tally.attr_name in self.shards[number] for number in range(self.layout.upto)
+            )
+            and all(tally.was_name not in shard for shard in self.shards.values())
+        )
 
     def total(self, tally: Tally) -> Amount:
         """The sum of the parts."""

@@ -244,9 +244,10 @@ def _counted(model: type[CountedModel]) -> tuple[CounterField, ...]:
         shown = _listed(f"{parent.__module__}:{parent.__name__}" for parent in parents)
         raise TargetError(f"{model.__name__} is a child, and has no counter of its own; name its parent, {shown}")
     plain = _listed(counting.counters)
+    one = len(counting.counters) == 1
     raise TargetError(
         f"no children are counted in {model.__name__}"
-        + (f": {plain} is a plain counter" if plain else ", which has no counter")
+        + (f": {plain} {'is a plain counter' if one else 'are plain counters'}" if plain else ", which has no counter")
         + "; name another model, or the module that imports its children"
     )
 

@@ -175,9 +175,11 @@ def test_a_plain_counter_in_shards_is_explained_by_the_write_of_one_of_them(part
     party.Page.views.increment(party.Page.ref(page_id="1"))  # it makes the shards
     (increment,) = json.loads(text("party:Page.views", "page_id=1", "--by", "4", "--only", "increment"))
     shard = increment["request"]["Key"]["SK"]["S"]
-    assert (increment["operation"], increment["wcu"]) == ("UpdateItem", 1)
+    assert (increment["operation"], increment["wcu"], increment["rcu"]) == ("UpdateItem", 1, 1)
     assert increment["note"] == f"Page.views in {shard}, one of 5 shards"
-    exec(text("party:Page.views", "page_id=1", "--by", "4", "--as", "boto3", "--only", "increment"), {})
+    pasted = text("party:Page.views", "page_id=1", "--by", "4", "--as", "boto3", "--only", "increment")
+    assert "# increment of Page.views, 1 WCU and 1 RCU, Page.views in STATS#views#" in pasted
+    exec(pasted, {})
     assert party.Page.views.value(party.Page.ref(page_id="1")) == 5
     assert "note" not in text("party:Page.clicks", "page_id=1")
 

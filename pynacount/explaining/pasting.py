@@ -68,7 +68,8 @@ def as_boto3(explained: Sequence[Explained]) -> str:
 
 def _title(one: Explained) -> str:
     cost = one.plan.cost()
-    price = f"{cost.wcu:g} WCU" if cost.wcu else f"{cost.rcu:g} RCU"
+    units = ((cost.wcu, "WCU"), (cost.rcu, "RCU"))
+    price = " and ".join(f"{number:g} {unit}" for number, unit in units if number)
     if one.shared is not None:
         price = f"{price}; in a group of {FULL_GROUP} (group_commit), {one.wcu_in_group(FULL_GROUP):g} each"
     article = "" if "." in one.model or "many" in one.verb else "a "  # a counter, Stats.plays; or a child's model

@@ -18,7 +18,7 @@ from pynacount.feed import Page
 from pynacount.fields import CounterField
 from pynacount.plan import Plan, Put, build
 from pynacount.relations import CountedIn, CountedSet
-from pynacount.shards import shard_key
+from pynacount.shards import shard_key, taken_shards
 from pynacount.sizes import Cost
 from pynacount.streams.pricing import plan_of_record
 from pynacount.targets import variable_of
@@ -147,16 +147,16 @@ def _of_parent(parent: Any, variables: Mapping[str, Any], given: Mapping[str, st
 
 
 def _in_shards(one: Explained | Unexplained, parent: Any, ref: Any) -> Explained | Unexplained:
-    """With the shards that it writes: those of a parent that has as many as are declared."""
+    """With the shards that it writes: those of a parent that has as many as it is taken to have."""
     if isinstance(one, Unexplained) or not isinstance(one.plan, Plan):
         return one
     written = {write.key for write in one.plan.writes}
     key = parent._counting.key_of(ref)
     notes = [
-        f"{counter.label} in {own.values[1][1]}, one of {counter.shards} shards"
+        f"{counter.label} in {own.values[1][1]}, one of {shards} shards"
         for counter in parent._counting.counters.values()
-        if counter.shards > 1
-        for place in range(counter.shards)
+        if (shards := max(counter.shards, taken_shards(counter.tally, key))) > 1
+        for place in range(shards)
         if (own := shard_key(key, counter.attr_name, place)) in written
     ]
     return replace(one, note="; ".join([one.note, *notes] if one.note else notes)) if notes else one

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from pynacount.amounts import plus
 from pynacount.errors import CounterTypeError, DeclarationError
 from pynacount.fields import CounterField
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Summary, Ways
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, PlainSum, Summary, Ways
 from pynacount.inspecting.pricing import price, raw_key
-from pynacount.items import read_item
+from pynacount.items import number, read_item
 from pynacount.keys import ItemKey
+from pynacount.protocols.reading import read_tally
 from pynacount.protocols.standings import Standing, standing
 from pynacount.relations import CountedIn
+from pynacount.shards import layout_of
 from pynacount.sizes import item_size
 from pynacount.steps import Item
 from pynacount.ways import is_repaired, way_to_mend, way_to_seed
@@ -41,6 +44,7 @@ def inspect(counters: Sequence[CounterField], ref: Any, first: int | None = FIRS
         driver = model._counting.driver(counter.label, renew=True)
         standings.append(driver.run(standing(counter.tally, key)))
         yield standings[-1]
+    yield from _plain_sums(model, key, item or {})
     ends: list[FamilyEnd] = []
     takes_children = item is not None and not any(s.state == "closed" for s in standings)
     for relations in _families(counters):
@@ -70,6 +74,19 @@ def _ways(counter: CounterField, variables: Mapping[str, Any]) -> Ways:
         f"{counter.label}.repair({ref}) counts anew",
         compare,
     )
+
+
+def _plain_sums(model: Any, key: ItemKey, item: Item) -> Iterator[PlainSum]:
+    """The plain counters that are in shards: the item does not show their numbers."""
+    for counter in model._counting.counters.values():
+        tally = counter.tally
+        layout = None if counter.is_counted else layout_of(tally, item)
+        if layout is None or layout.shards == 1:
+            continue
+        driver = model._counting.driver(counter.label, renew=True)
+        whole = driver.run(read_tally(tally, key, True, plain=True))
+        beside = plus(number(item, tally.attr_name) or 0, number(item, tally.was_name) or 0)
+        yield PlainSum(counter.label, counter.attr_name, whole, beside, layout)
 
 
 def _families(counters: Sequence[CounterField]) -> list[dict[str, CountedIn]]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pynacount.amounts import Amount
 from pynacount.keys import ItemKey
 from pynacount.protocols.standings import Standing
+from pynacount.shards import Layout
 from pynacount.steps import Item
 
 
@@ -33,6 +34,17 @@ class Parent:
     item: Item | None
     size: int
     ways: dict[str, Ways]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSum:
+    """A plain counter that is in shards: their sum, with what is on the item itself ``beside`` them."""
+
+    counter: str
+    attr_name: str
+    tally: Amount | None
+    beside: Amount
+    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +125,4 @@ class Summary:
         return self.exists and not self.wrong and not self.unknown
 
 
-Part: TypeAlias = Parent | Standing | Family | Child | FamilyEnd | Price | Summary
+Part: TypeAlias = Parent | Standing | PlainSum | Family | Child | FamilyEnd | Price | Summary

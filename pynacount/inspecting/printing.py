@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pynacount.amounts import Amount
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Summary
-from pynacount.inspecting.texts import notes, plain, price_of, printable, verdict
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, PlainSum, Price, Summary
+from pynacount.inspecting.texts import notes, plain, price_of, printable, sum_of, verdict
 from pynacount.protocols.standings import Standing
 
 INDENT = "  "
@@ -65,6 +65,13 @@ class Printer:
         self._line(Text(f"{INDENT}{row}   ").append(word, style))
         for note in notes(part, self._parent):
             self._wrapped(note, INDENT * 2)
+
+    @show.register
+    def _(self, part: PlainSum) -> None:
+        assert self._parent is not None
+        self._line(Text())
+        self._cut(f"{printable(part.counter)}, a plain counter: {_shown(part.tally)}")
+        self._wrapped(sum_of(part, self._parent), INDENT * 2)
 
     @show.register
     def _(self, part: Family) -> None:

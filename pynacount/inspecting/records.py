@@ -8,7 +8,7 @@ from functools import singledispatch
 from typing import Any
 
 from pynacount.amounts import Amount
-from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, Price, Summary
+from pynacount.inspecting.parts import Child, Family, FamilyEnd, Parent, Part, PlainSum, Price, Summary
 from pynacount.inspecting.texts import verdict
 from pynacount.protocols.standings import Standing
 
@@ -54,6 +54,19 @@ def _(part: Standing) -> dict[str, Any]:
         "retiring": part.layout.upto - part.layout.shards,
         "looks": part.looks,
         "problem": part.problem or None,
+    }
+
+
+@record.register
+def _(part: PlainSum) -> dict[str, Any]:
+    return {
+        "type": "plain",
+        "counter": part.counter,
+        "attribute": part.attr_name,
+        "tally": _number(part.tally),
+        "beside": _number(part.beside),
+        "shards": part.layout.shards,
+        "retiring": part.layout.upto - part.layout.shards,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pynacount.inspecting.parts import Parent, Price
+from pynacount.inspecting.parts import Parent, PlainSum, Price
 from pynacount.protocols.standings import Standing
 from pynacount.shards import shard_key
 
@@ -33,7 +33,7 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
         "unreadable": f"{standing.attr_name} is stored as something else than a number: {ways.mend}",
         "missing": "children without a parent" if standing.count else "",
     }
-    found = [said[standing.state], *_of_shards(standing, parent)]
+    found = [said[standing.state], *_of_shards(standing, parent, "")]
     if standing.was is not None:
         found.append(f"{standing.attr_name}Was keeps {standing.was}, from before it was counted anew")
     if standing.pending is not None:
@@ -49,13 +49,19 @@ def notes(standing: Standing, parent: Parent) -> list[str]:
     return [note for note in [*found, standing.problem] if note]
 
 
-def _of_shards(standing: Standing, parent: Parent) -> list[str]:
+def sum_of(part: PlainSum, parent: Parent) -> str:
+    """Where a plain counter is that is in shards."""
+    beside = f", and of {part.beside} on the item itself, beside them" if part.beside else ""
+    return "".join(_of_shards(part, parent, beside))
+
+
+def _of_shards(standing: Standing | PlainSum, parent: Parent, beside: str) -> list[str]:
     """Where the parts of a tally are that is in shards."""
     layout = standing.layout
     if layout.shards == 1:
         return []
     first, last = (shard_key(parent.key, standing.attr_name, place) for place in (0, layout.upto - 1))
-    where = f"the sum of {layout.upto} shards, {first.values[1][1]} to {last.values[1][1]}"
+    where = f"the sum of {layout.upto} shards, {first.values[1][1]} to {last.values[1][1]}" + beside
     if layout.upto == layout.shards:
         return [where]
     again = f"pynacount reshard --to {layout.shards} brings it to its end, if none is running"

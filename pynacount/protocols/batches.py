@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pynacount.expressions import Names
@@ -17,20 +18,40 @@ LONGEST_PAUSE = 1.0
 """Seconds: the most that is waited before they are asked for again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was read: the items that are there, and for every key the number of the request that answered for it."""
+
+    items: dict[ItemKey, Item] = field(default_factory=dict)
+    by: dict[ItemKey, int] = field(default_factory=dict)
+
+    def at_once(self, keys: Iterable[ItemKey]) -> bool:
+        """Whether these keys were answered for by one request."""
+        return len({self.by[key] for key in keys}) < 2
+
+
 def read_items(
     keys: Iterable[ItemKey], names: Mapping[str, Sequence[str]], *, consistent_read: bool
 ) -> Protocol[dict[ItemKey, Item]]:
-    """The items with these keys, of one table or of several; those that are not there are left out.
+    """The items with these keys; see :func:`read_groups`."""
+    return (yield from read_groups(((key,) for key in keys), names, consistent_read=consistent_read)).items
+
+
+def read_groups(
+    groups: Iterable[Sequence[ItemKey]], names: Mapping[str, Sequence[str]], *, consistent_read: bool
+) -> Protocol[Batch]:
+    """The items with these keys, of one table or of several; those of a group by one request where that can be.
 
     ``names``: for a table, the attributes that are wanted beside the key; the whole item where it is not named. Keys
     that were left unprocessed are asked for again together with those that follow; the waits in between count against
     the deadline.
     """
-    waiting = list(dict.fromkeys(keys))
-    found: dict[ItemKey, Item] = {}
+    waiting = list(packed(groups))
+    found = Batch()
     pause = FIRST_PAUSE
+    asks = 0
     while waiting:
-        asked, waiting = waiting[:BATCH_GET_LIMIT], waiting[BATCH_GET_LIMIT:]
+        asked, asks = waiting.pop(0), asks + 1
         request = request_of(asked, names, consistent_read=consistent_read)
         answer = yield Send("BatchGetItem", request)
         assert not isinstance(answer, Refusal)
@@ -38,19 +59,36 @@ def read_items(
         schemas = {key.table: key.names for key in asked}
         for table, items in answer.get("Responses", {}).items():
             for item in items:
-                found[of[_identity(table, {name: item[name] for name in schemas[table]})]] = item
+                found.items[of[_identity(table, {name: item[name] for name in schemas[table]})]] = item
         unprocessed = [
             of[_identity(table, wire)]
             for table, block in answer.get("UnprocessedKeys", {}).items()
             for wire in block["Keys"]
         ]
+        found.by.update(dict.fromkeys(asked, asks))
         if unprocessed:
-            waiting += unprocessed
+            last = waiting.pop() if waiting else []
+            waiting += packed([last, *((key,) for key in unprocessed)])
             yield Wait(pause, spends=True)
             pause = min(2 * pause, LONGEST_PAUSE)
         else:
             pause = FIRST_PAUSE
     return found
+
+
+def packed(groups: Iterable[Sequence[ItemKey]]) -> Iterator[list[ItemKey]]:
+    """The keys of each request, each key once; a group of up to 100 is not parted."""
+    seen: set[ItemKey] = set()
+    request: list[ItemKey] = []
+    for group in groups:
+        fresh = [key for key in group if key not in seen]
+        seen.update(fresh)
+        if len(request) + len(fresh) > BATCH_GET_LIMIT:
+            yield request
+            request = []
+        request += fresh
+    if request:
+        yield request
 
 
 def request_of(keys: Iterable[ItemKey], names: Mapping[str, Sequence[str]], *, consistent_read: bool) -> dict[str, Any]:

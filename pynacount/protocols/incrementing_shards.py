@@ -30,13 +30,15 @@ def plan_in_shard(move: Increment, tally: Tally, marker: Marker | None, shards: 
     kind = Add if move.style == "add" else Increase
     own = shard_key(move.item.key, tally.attr_name, place)
     write = Update(own, (kind(tally.attr_name, move.moves[tally]),), (Claim((Exists(tally.attr_name),), move),))
-    return Plan((write,)) if marker is None else build((marker.put(move), write), reads=(0,))
+    writes = (write,) if marker is None else (marker.put(move), write)
+    return build(writes, reads=(0,))  # the sum, read afterwards
 
 
 def increment_in_shard(move: Increment, tally: Tally, marker: Marker | None) -> Protocol[bool]:
     """Move one shard; whether it was moved now, and not under this token before."""
     about, key = move.item.about, move.item.key
-    shards = taken_shards(tally, key)
+    taken = taken_shards(tally, key)
+    shards = taken if taken > 1 else tally.shards  # where it was met without shards, they are made
     for _ in range(MOST_MISSES):
         answer = yield plan_in_shard(move, tally, marker, shards).send()
         if not isinstance(answer, Refusal):
@@ -73,5 +75,6 @@ def _make_shards(item: PlainItem, tally: Tally) -> Protocol[int]:
         made = Update(item.key, (Set(tally.shards_name, {"N": str(tally.shards)}),), (Claim(guards, tally),))
         answer = yield Plan((made, *births(tally, item.key, 0, tally.shards))).send()
         if not isinstance(answer, Refusal):
+            remember_shards(tally, item.key, tally.shards)
             return tally.shards
         refuse_invalid(tally, item.key, answer, "be brought into shards")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pynacount.amounts import Amount
 from pynacount.contributions import Tally
@@ -10,19 +10,19 @@ from pynacount.errors import ParentMissing
 from pynacount.expressions import Names
 from pynacount.items import number
 from pynacount.keys import ItemKey
-from pynacount.protocols.batches import read_items
+from pynacount.protocols.batches import Batch, read_groups
 from pynacount.protocols.seeding import missing, stored
 from pynacount.protocols.spreading import gathered, read_spread
-from pynacount.shards import ParentInShards, layout_of, shard_key
+from pynacount.shards import ParentInShards, layout_of, remember_shards, shard_key, taken_shards
 from pynacount.steps import Item, Protocol, Refusal, Send
 
 
 def read_tally(tally: Tally, key: ItemKey, consistent_read: bool, *, plain: bool = False) -> Protocol[Amount | None]:
     """The tally of one parent, or None while it is not seeded; ``plain``: no children are counted in it.
 
-    One GetItem, or one Query where it is declared to be in shards; both, where it is not where it was looked for.
+    One GetItem, or one Query where it is taken to be in shards; both, where it turns out to be.
     """
-    if tally.shards > 1:
+    if taken_shards(tally, key) > 1:
         return (yield from _read_shards(tally, key, consistent_read, plain))
     request = {"TableName": key.table, "Key": key.wire(), **_projection(tally, key)}
     answer = yield Send("GetItem", {**request, "ConsistentRead": consistent_read})
@@ -40,7 +40,13 @@ def _read_shards(tally: Tally, key: ItemKey, consistent_read: bool, plain: bool)
         if plain:
             return None
         raise ParentMissing(missing(tally.label, key))
+    _remember(tally, key, found)
     return shown(tally, key, gathered(tally, found, plain=plain))
+
+
+def _remember(tally: Tally, key: ItemKey, found: ParentInShards) -> None:
+    if found.layout is not None:
+        remember_shards(tally, key, found.layout.shards)
 
 
 def read_attributes(key: ItemKey, names: Sequence[str], *, consistent_read: bool) -> Protocol[Item | None]:
@@ -59,35 +65,47 @@ def read_tallies(
     """The tallies of many parents; those that do not exist are left out. By as few requests as can be."""
     todo = list(dict.fromkeys(keys))
     names = {key.table: shown_names(tally) for key in todo[:1]}
-    items = yield from read_items(keys_of_tallies(tally, todo), names, consistent_read=consistent_read)
+    homes = homes_of(tally, todo)
+    batch = yield from read_groups(homes.values(), names, consistent_read=consistent_read)
     found: dict[ItemKey, Amount | None] = {}
     for key in todo:
-        item = yield from gathered_from(tally, key, items, consistent_read, plain=plain)
+        item = yield from gathered_from(tally, key, homes[key], batch, consistent_read, plain=plain)
         if item is not None:
             found[key] = shown(tally, key, item)
     return found
 
 
-def keys_of_tallies(tally: Tally, keys: Sequence[ItemKey]) -> list[ItemKey]:
-    """The items in which the tallies of these parents are: the shards of one that is declared to be in shards too."""
-    places = range(tally.shards if tally.shards > 1 else 0)
-    return [*keys, *(shard_key(key, tally.attr_name, place) for key in keys for place in places)]
+def homes_of(tally: Tally, parents: Iterable[ItemKey]) -> dict[ItemKey, Sequence[ItemKey]]:
+    """The items in which the tally of each of these parents is taken to be: the parent first, then its shards."""
+    homes: dict[ItemKey, Sequence[ItemKey]] = {}
+    for key in parents:
+        taken = taken_shards(tally, key)
+        homes[key] = (key, *(shard_key(key, tally.attr_name, place) for place in range(taken if taken > 1 else 0)))
+    return homes
 
 
 def gathered_from(
-    tally: Tally, key: ItemKey, items: Mapping[ItemKey, Item], consistent_read: bool, *, plain: bool = False
+    tally: Tally,
+    key: ItemKey,
+    home: Sequence[ItemKey],
+    batch: Batch,
+    consistent_read: bool,
+    *,
+    plain: bool = False,
 ) -> Protocol[Item | None]:
     """A parent's item as if it carried its number itself, out of what was read; None where there is no such parent.
 
-    Its shards are read by themselves where they are not those that it is declared to have.
+    ``home``: the items that were asked for. Where they are not all that may hold a part, or were not read by one
+    request, they are read by themselves.
     """
-    places = range(tally.shards if tally.shards > 1 else 0)
-    own = {place: shard_key(key, tally.attr_name, place) for place in places}
+    items = batch.items
     parent = items.get(key, {})
-    shards = {place: items[shard] for place, shard in own.items() if shard in items}
+    shards = {place: items[shard] for place, shard in enumerate(home[1:]) if shard in items}
     spread: ParentInShards | None = ParentInShards(layout_of(tally, parent), parent, shards)
-    if spread is not None and not spread.whole(tally):
+    if spread is not None and not (spread.whole(tally) and batch.at_once(home)):
         spread = yield from read_spread(tally, key, consistent_read=consistent_read)
+    if spread is not None:
+        _remember(tally, key, spread)
     return gathered(tally, spread, plain=plain) if spread is not None and spread.item else None
 
 

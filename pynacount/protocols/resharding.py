@@ -59,9 +59,15 @@ def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Res
         if layout.upto > layout.shards:
             yield from _retire(tally, key, layout)
             continue
-        done = yield from _step(tally, key, item, layout, to, plain)
-        if done and (to > layout.shards or (to == 1 and layout.shards == 2)):
+        beside = plain and _is_beside(tally, item, layout, to)
+        done = yield from (
+            _bring_in(tally, key, item, layout) if beside else _step(tally, key, item, layout, to, plain)
+        )
+        if done and not beside and to > layout.shards:
             return Resharded(was, to)  # others may want another number: not to be seen again is no failure
+        if done and not beside and to == 1 and layout.shards == 2:
+            yield Wait(tally.settle)  # a reader may not see the shards as they were, and others made in their place
+            return Resharded(was, to)
         if not done:
             tries += 1
             if tries > MOVE_TRIES:
@@ -74,16 +80,44 @@ def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Res
 
 def is_so(tally: Tally, item: Item, layout: Layout, to: int, *, plain: bool) -> bool:
     """Whether a parent is as it is wanted: in ``to`` shards, none of them being retired, and no number beside them."""
-    beside = plain and to > 1 and tally.attr_name in item
-    return layout == Layout(to, to) and not beside
+    return layout == Layout(to, to) and not (plain and _is_beside(tally, item, layout, to))
+
+
+def _is_beside(tally: Tally, item: Item, layout: Layout, to: int) -> bool:
+    """Whether a plain counter has a number beside its shards, to be moved in; or one that is on its way already."""
+    return layout.shards > 1 and (tally.was_name in item or (to > 1 and tally.attr_name in item))
+
+
+def _bring_in(tally: Tally, key: ItemKey, item: Item, layout: Layout) -> Protocol[bool]:
+    """One write towards bringing the number on the parent, which code of old counts in, into a shard; whether it was.
+
+    As a shard is retired, for the readers' sake: it is set aside, moved, and removed, each ``settle`` seconds apart.
+    """
+    guards = same_layout(tally, key, layout)
+    aside = item.get(tally.was_name)
+    moved: tuple[Update, ...] = ()
+    if aside is None and stored(tally, key, item):
+        actions: tuple[Action, ...] = (Copy(tally.was_name, tally.attr_name), Remove(tally.attr_name))
+        own: tuple[Guard, ...] = (Exists(tally.attr_name), Absent(tally.was_name))
+    elif aside is None:
+        actions, own = (Remove(tally.attr_name),), (Same(tally.attr_name, item[tally.attr_name]),)
+    else:
+        yield Wait(tally.settle)
+        own = (Same(tally.was_name, aside),)
+        part = number(item, tally.was_name) or 0
+        actions = (Set(tally.was_name, ZERO),) if part else (Remove(tally.was_name),)
+        moved = (_move(tally, key, 0, part),) if part else ()
+    answer = yield Plan((Update(key, actions, (Claim((*guards, *own), tally),)), *moved)).send()
+    if isinstance(answer, Refusal):
+        refuse_invalid(tally, key, answer, "be moved into a shard")
+        return False
+    return True
 
 
 def _step(tally: Tally, key: ItemKey, item: Item, layout: Layout, to: int, plain: bool) -> Protocol[bool]:
     """One transaction towards ``to`` shards; whether it was written."""
     if layout.shards == 1:
         plan = _from_parent(tally, key, item, to)
-    elif plain and tally.attr_name in item and to > 1:
-        plan = _number_into_shard(tally, key, item, layout)
     elif to > layout.shards:
         grown = Update(key, (Set(tally.shards_name, _n(to)),), (Claim(same_layout(tally, key, layout), tally),))
         plan = Plan((grown, *(birth(tally, key, place, 0) for place in range(layout.shards, to))))
@@ -110,14 +144,6 @@ def _from_parent(tally: Tally, key: ItemKey, item: Item, to: int) -> Plan:
     return Plan((parent, *births(tally, key, found, to)))
 
 
-def _number_into_shard(tally: Tally, key: ItemKey, item: Item, layout: Layout) -> Plan:
-    """What code of old counted on the parent beside the shards goes into one of them."""
-    found: Amount = stored(tally, key, item) or 0
-    guards = (*same_layout(tally, key, layout), Same(tally.attr_name, item[tally.attr_name]))
-    parent = Update(key, (Remove(tally.attr_name),), (Claim(guards, tally),))
-    return Plan((parent, _move(tally, key, 0, found)))
-
-
 def _onto_parent(tally: Tally, key: ItemKey, layout: Layout, plain: bool) -> Protocol[Plan]:
     """The last two shards go, and their sum comes onto the parent."""
     found = yield from read_spread(tally, key)
@@ -130,6 +156,7 @@ def _onto_parent(tally: Tally, key: ItemKey, layout: Layout, plain: bool) -> Pro
         guard = Same(tally.attr_name, shard.get(tally.attr_name))
         goes.append(Delete(shard_key(key, tally.attr_name, place), (Claim((guard,), tally),)))
     guards: tuple[Guard, ...] = same_layout(tally, key, layout)
+    guards = (*guards, Absent(tally.was_name)) if plain else guards
     own: tuple[Action, ...] = (Set(tally.attr_name, _n(total)),)
     if plain and found is not None and tally.attr_name in found.item:
         own = (Add(tally.attr_name, total),) if total else ()

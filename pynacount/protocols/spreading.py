@@ -111,7 +111,8 @@ def gathered(tally: Tally, found: ParentInShards, *, plain: bool = False) -> Ite
         return dict(found.item)
     total = found.total(tally)
     if plain:
-        total = plus(total, number(found.item, tally.attr_name) or 0)
+        for name in (tally.attr_name, tally.was_name):  # or it is on its way into a shard
+            total = plus(total, number(found.item, name) or 0)
     return {**found.item, tally.attr_name: {"N": str(total)}}
 
 

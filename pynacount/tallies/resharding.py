@@ -41,7 +41,8 @@ def reshard(
     """Bring every tally into ``to`` shards; gives what became of each that was not so already.
 
     Nothing is counted anew and nobody waits: see :meth:`CounterField.reshard`. It can be run at any time, by several at
-    once, and again. A parent without a tally is passed over: it is seeded into as many shards as are declared.
+    once, and again. A parent without a tally is passed over: it is seeded into as many shards as are declared. One of
+    ``refs`` is told, with the status ``unseeded``.
 
     :param to: the number of shards, 1 (on the parent itself) to 99.
     :param refs: reshard these parents alone.
@@ -76,7 +77,19 @@ def _of_refs(
             item = driver.run(read_item(key))
             if item is None:
                 raise ParentMissing(missing(counter.label, key))
+            if layout_of(counter.tally, item) is None and counter.tally.closed_name not in item:
+                yield Spread(counter.label, key, "unseeded", message=_unseeded(counter, key, to))
+                continue
             yield from _resharded(counter, to, key, item, driver, dry_run=dry_run)
+
+
+def _unseeded(counter: CounterField, key: ItemKey, to: int) -> str:
+    declared = "on the item itself" if counter.shards == 1 else f"in {counter.shards} shards, as is declared"
+    born = "it is made when its children are counted" if counter.is_counted else "its first increment makes it"
+    return (
+        f"{counter.label} of {key} has no tally yet: {born}, {declared}. Bring it into {to} "
+        f"shard{'' if to == 1 else 's'} then"
+    )
 
 
 def _of_tables(

@@ -16,7 +16,7 @@ AuditState: TypeAlias = Literal[
 RepairStatus: TypeAlias = Literal["repaired", "unchanged", "planned", "swept", "gone", "left", "failed"]
 RepairMeans: TypeAlias = Literal["fence", "revision", "seed", "sweep"]
 Status: TypeAlias = Literal["seeded", "planned", "closed", "gone", "failed"]
-SpreadStatus: TypeAlias = Literal["resharded", "planned", "gone", "failed"]
+SpreadStatus: TypeAlias = Literal["resharded", "planned", "gone", "unseeded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Spread:
     """What became of one parent whose tally was to be brought into another number of shards: from ``was`` to ``now``.
 
     ``planned``: it would be, but for ``dry_run``; ``gone``: the parent was deleted meanwhile, or is being deleted;
-    ``failed``: it is as ``message`` says, and nothing is lost.
+    ``unseeded``: it was asked for, and has no tally yet; ``failed``: it is as ``message`` says, and nothing is lost.
     """
 
     counter: str

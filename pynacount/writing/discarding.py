@@ -16,7 +16,7 @@ from pynacount.keys import ItemKey
 from pynacount.plan import Claim, Delete, Plan, Write
 from pynacount.protocols.seeding import refuse_closed, wrong_type
 from pynacount.protocols.spreading import not_spread, read_spread
-from pynacount.shards import ParentInShards, shard_key
+from pynacount.shards import Layout, ParentInShards, layout_of, shard_key, taken_shards
 from pynacount.steps import Item, Protocol
 from pynacount.writing.intents import ModelIntent, NeedsSeed
 
@@ -48,7 +48,7 @@ class Discard(ModelIntent):
         self.gone = False
         self.of = of
         self.spreads: dict[Tally, ParentInShards] = {}
-        self.looks = any(tally.shards > 1 or self.key in tally.layouts for tally in self.counting.tallies)
+        self.looks = any(max(tally.shards, taken_shards(tally, self.key)) > 1 for tally in self.counting.tallies)
         self.shard_guards: list[Guard] = []
         self._count(instance if self.stored is None else type(instance).from_raw_data(self.stored))
 
@@ -73,6 +73,21 @@ class Discard(ModelIntent):
             found = yield from read_spread(tally, self.key)
             if found is not None and found.layout is not None and found.layout.shards > 1:
                 self.spreads[tally] = found
+
+    def supposed(self) -> int:
+        """For a plan: take the tallies to be in as many shards as is known, empty; how many :meth:`look` would read."""
+        if not self.looks:
+            return 0
+        for tally in self.counting.tallies:
+            shards = self._supposed_shards(tally)
+            if shards > 1:
+                empty = {place: {tally.attr_name: ZERO} for place in range(shards)}
+                self.spreads[tally] = ParentInShards(Layout(shards, shards), {}, empty)
+        return len(self.counting.tallies)
+
+    def _supposed_shards(self, tally: Tally) -> int:
+        layout = layout_of(tally, self.stored or {})
+        return taken_shards(tally, self.key) if layout is None else layout.shards
 
     def write(self) -> Write | None:
         """A guarded Delete; None for a parent that is not there."""

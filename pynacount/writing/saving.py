@@ -123,7 +123,7 @@ class Save(ModelIntent):
         born = next((write.item for write in plan.writes if isinstance(write, Put) and write.key == self.key), None)
         shown = born or self.met
         for counter in self.counting.counters.values():
-            value = shown.get(counter.attr_name)
+            value = None if f"{counter.attr_name}Shards" in shown else shown.get(counter.attr_name)
             if value is not None and NUMBER in value:
                 counter.__set__(self.instance, counter.deserialize(value[NUMBER]))
 

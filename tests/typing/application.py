@@ -261,7 +261,7 @@ def shards_of_a_table() -> None:
         assert_type(one, Spread)
         assert_type(one.counter, str)
         assert_type(one.key, ItemKey)
-        assert_type(one.status, Literal["resharded", "planned", "gone", "failed"])
+        assert_type(one.status, Literal["resharded", "planned", "gone", "unseeded", "failed"])
         assert_type(one.was, int | None)
         assert_type(one.now, int | None)
         assert_type(one.message, str)
