@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import subprocess
@@ -17,7 +18,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import CommandError, call_command
 from django.http import HttpRequest, HttpResponse
 from django.template import Context, Template
-from django.test import Client, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.urls import include, path
 from django.views import View
 
@@ -66,10 +67,16 @@ def raises(request: HttpRequest, name: str) -> HttpResponse:
     raise getattr(errors, name)("the parent PK='POST#secret' of table Town")
 
 
+@counted_view
+def by_number(request: HttpRequest, user: int) -> HttpResponse:
+    return HttpResponse(Post.ref(post_id="a").likes.add(user_id=user))
+
+
 urlpatterns = [
     path("posts/<path:post>/likes/<user>", like),
     path("class/<path:post>/likes/<user>", LikeView.as_view()),
     path("raise/<name>", raises),
+    path("number/<int:user>", by_number),
     path("counters/", include("pynacount.contrib.django.urls")),
 ]
 
@@ -133,8 +140,37 @@ def test_the_projects_own_page_is_shown(client: Client, tmp_path: Path) -> None:
         assert (other.status_code, other["Content-Type"]) == (404, "text/plain; charset=utf-8")
 
 
-def test_a_mistake_in_the_program_is_not_answered(client: Client) -> None:
+def test_a_mistake_in_the_program_is_not_answered(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/UncountedWrite").status_code == 500
+    caplog.clear()
+    assert client.post("/number/7").status_code == 500
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "user_id=7 must be a str, not int" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("accept", "json"),
+    [
+        ("application/json;q=0.1, text/html", False),
+        ("text/html;q=0.1, application/json", True),
+        ("text/html, application/json;q=0.9", False),
+        ("application/json;q=0", False),
+        ("application/*", True),
+        ("application/json, text/plain, */*", True),
+        ("text/html;q=nonsense, application/json", True),
+    ],
+)
+def test_an_answer_is_what_is_wanted_most_and_says_that_it_was_chosen(client: Client, accept: str, json: bool) -> None:
+    answer = client.get("/raise/ParentMissing", headers={"Accept": accept})
+    assert (answer["Content-Type"] == "application/problem+json") is json
+    assert "Accept" in answer["Vary"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9"])
+def test_a_key_that_cannot_be_one_is_told_from_a_bad_id(client: Client, key: str) -> None:
+    answer = client.post("/posts/a/likes/u", headers={"Idempotency-Key": key, **JSON})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-idempotency-key")
+    assert "1 to 255 printable ASCII" in answer.json()["title"]
 
 
 @pytest.mark.parametrize("kind", ["posts", "class"])
@@ -150,8 +186,39 @@ def test_an_async_view_is_refused_when_it_is_declared() -> None:
     async def view(request: HttpRequest) -> HttpResponse:
         return HttpResponse()
 
-    with pytest.raises(TypeError, match="no async interface; make it a plain view"):
-        counted_view(view)
+    class Called:
+        async def __call__(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse()
+
+    class Plain(View):
+        async def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse()
+
+    for one in (view, functools.partial(view), Called(), Plain.as_view()):
+        with pytest.raises(TypeError, match="no async interface; make it a plain one"):
+            counted_view(one)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"Liked\.put is async"):
+
+        class Liked(CountedViewMixin, View):
+            async def put(self, request: HttpRequest) -> HttpResponse:
+                return HttpResponse()
+
+
+def test_an_async_view_in_a_plain_coat_is_refused_when_it_is_called(client: Client) -> None:
+    async def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="the view of /x is async"):
+        counted_view(lambda request: view(request))(RequestFactory().post("/x"))
+
+
+def test_a_class_is_no_view_function_and_the_mixin_comes_first() -> None:
+    with pytest.raises(TypeError, match=r"LikeView is a class; put CountedViewMixin before its other bases"):
+        counted_view(LikeView)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="must come before the view's other bases"):
+
+        class Late(View, CountedViewMixin):
+            pass
 
 
 def test_the_filter_is_there() -> None:

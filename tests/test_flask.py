@@ -40,6 +40,10 @@ def app(tables: Callable[..., None]) -> Flask:
     def raises(name: str) -> str:
         raise getattr(errors, name)("the parent PK='POST#secret' of table Town")
 
+    @made.post("/number/<int:user>")
+    def by_number(user: int) -> str:
+        return str(Post.ref(post_id="a").likes.add(user_id=user))
+
     @made.post("/id")
     def an_id() -> str:
         return idempotency.new_id()
@@ -84,7 +88,9 @@ def test_no_answer_shows_what_is_for_the_log(
 
 def test_what_is_ours_to_mend_is_logged_as_an_error(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/CounterNotSeeded").status_code == 503
-    assert [record.levelname for record in caplog.records if record.name.startswith("pynacount")] == ["ERROR"]
+    assert client.get("/raise/CounterContention").status_code == 503
+    logged = [record.levelname for record in caplog.records if record.name.startswith("pynacount")]
+    assert logged == ["ERROR", "WARNING"]
 
 
 def test_the_applications_own_page_is_shown(app: Flask, client: FlaskClient) -> None:
@@ -109,8 +115,22 @@ def test_a_handler_of_the_applications_own_goes_before(tables: Callable[..., Non
     assert app.test_client().get("/").status_code == 410
 
 
-def test_a_mistake_in_the_program_is_not_answered(client: FlaskClient) -> None:
+def test_a_mistake_in_the_program_is_not_answered(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/UncountedWrite").status_code == 500
+    caplog.clear()
+    assert client.post("/number/7").status_code == 500
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "user_id=7 must be a str, not int" in caplog.text
+
+
+def test_an_answer_says_that_it_was_chosen_by_what_is_wanted(client: FlaskClient) -> None:
+    assert "Accept" in client.get("/raise/ParentMissing").headers["Vary"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9"])
+def test_a_key_that_cannot_be_one_is_told_from_a_bad_id(client: FlaskClient, key: str) -> None:
+    answer = client.post("/posts/a/likes/u", headers={"Idempotency-Key": key, **JSON})
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-idempotency-key")
 
 
 def test_a_request_that_comes_again_under_its_key_is_told_the_same(client: FlaskClient) -> None:

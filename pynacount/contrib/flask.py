@@ -72,8 +72,10 @@ def _leave(_: BaseException | None) -> None:
 
 
 def _answer(error: PynacountError) -> Response:
-    answer = cast("Answer", answer_to(error))
-    _LOG.log(logging.ERROR if answer.ours else logging.INFO, "%s: %s", type(error).__name__, error.msg)
+    answer = answer_to(error)
+    if answer is None:
+        raise error  # a mistake in the program, which Flask logs and answers as any other
+    _LOG.log(answer.level, "%s: %s", type(error).__name__, error.msg)
     headers = answer.headers(current_app.config[_RETRY_AFTER])
     response: Any
     if _wants_json():
@@ -84,6 +86,7 @@ def _answer(error: PynacountError) -> Response:
         page: Any = current_app.handle_http_exception(_http_error(answer))
         response = make_response(page)
     response.headers.update(headers)
+    response.vary.add("Accept")
     return cast("Response", response)
 
 
