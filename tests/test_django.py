@@ -37,7 +37,8 @@ if not settings.configured:
     django.setup()
 
 from pynacount import errors  # noqa: E402
-from pynacount.connections import connection_for  # noqa: E402
+from pynacount.connections import connection_for, forget_connections  # noqa: E402
+from pynacount.contrib.commands import commands  # noqa: E402
 from pynacount.contrib.django import CountedViewMixin, counted_view  # noqa: E402
 from pynacount.contrib.django.management.commands.tallies import Command  # noqa: E402
 from pynacount.testing import Fault, FaultInjector, record_requests  # noqa: E402
@@ -248,6 +249,8 @@ def test_the_commands_are_those_of_pynacount() -> None:
     assert "already" in run("migrate", "--no-input", "--workers", "1")
     assert "1 ok" in run("audit", "social:Post", "--key", "post_id=b", "--noinput")
     assert "No drift" in run("inspect", "social:Post", "post_id=a")
+    assert "No drift" in run("inspect", "post_id=a")
+    assert "TransactItems" in run("explain", "post_id=a", "user_id=u")
     assert "TransactItems" in run("explain", "social:Post", "post_id=a", "user_id=u")
 
 
@@ -265,15 +268,97 @@ def test_what_is_wrong_is_told_as_django_tells_it() -> None:
 
 
 def test_which_models_are_meant_is_asked_in_one_line() -> None:
-    for models in ([], ["social:Post", "social:Album"]):
-        with override_settings(PYNACOUNT={"MODELS": models}), pytest.raises(CommandError, match="Name a TARGET"):
-            run("audit")
+    for models, command in (
+        ([], ["audit"]),
+        (["social:Post", "social:Album"], ["repair"]),
+        (["social:Post", "social:Album"], ["inspect", "post_id=a"]),
+        (["social:Post", "social:Album"], ["audit", "--key", "post_id=a"]),
+        (["social:Post", "social:Album"], ["audit", "--html", os.devnull]),
+    ):
+        with (
+            override_settings(PYNACOUNT={"MODELS": models}),
+            pytest.raises(CommandError, match=r"(?i)name (a target|one of social:Post, social:Album)"),
+        ):
+            run(*command)
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Post"]}):
+        assert "1 tally audited" in run("audit")
+
+
+def test_an_audit_of_no_target_goes_through_all_models_and_ends_as_the_worst(capsys: Any) -> None:
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Album"]}):
+        told = run("audit", "--workers", "1")
+        assert told.index("social:Post:") < told.index("social:Album:")
+        drift()
+        out = io.StringIO()
+        with pytest.raises(CommandError) as failed:
+            call_command("tallies", "audit", "--workers", "1", stdout=out)
+        assert failed.value.returncode == 1
+        assert "1 drifted" in out.getvalue() and "social:Album:" in out.getvalue()
+    with override_settings(PYNACOUNT={"MODELS": ["nosuch", "social:Post"]}):
+        out = io.StringIO()
+        with pytest.raises(CommandError) as failed:
+            call_command("tallies", "audit", "--workers", "1", stdout=out)
+        assert failed.value.returncode == 2
+        assert "1 drifted" in out.getvalue() and "there is no module nosuch" in capsys.readouterr().err
+
+
+def test_an_audit_that_is_stopped_does_not_go_on_to_the_next_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("pynacount.commands.audit.audit", interrupted)
+    out = io.StringIO()
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Album"]}), pytest.raises(CommandError):
+        call_command("tallies", "audit", stdout=out)
+    assert "social:Album:" not in out.getvalue()
+
+
+def test_what_changes_how_tallies_are_stored_needs_its_target() -> None:
+    with pytest.raises(CommandError, match="Missing argument 'TARGET'"):
+        run("reshard", "--to", "2")
+    assert "None" in _help("reshard")
+
+
+def _help(name: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", HELPED, "tallies", name, "--help"], capture_output=True, text=True, timeout=60, cwd=ROOT
+    ).stdout
+
+
+HELPED = """
+import sys
+from django.conf import settings
+from django.core.management import execute_from_command_line
+settings.configure(INSTALLED_APPS=['pynacount.contrib.django'])
+execute_from_command_line(["manage.py", *sys.argv[1:]])
+"""
+
+
+def test_no_input_is_taken_before_the_command_too() -> None:
+    drift()
+    assert "1 of 2 tallies repaired" in run("--no-input", "repair", "--workers", "1")
+
+
+@pytest.mark.parametrize("name", ["audit", "explain", "repair"])
+def test_the_examples_of_a_command_are_as_it_is_called(name: str) -> None:
+    text = _help(name)
+    assert f"manage.py tallies {name} app.models:Post" in text and "pynacount" not in text
+
+
+def test_an_endpoint_that_is_no_url_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_connections()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "nonsense")
+    with pytest.raises(CommandError, match="Invalid endpoint: nonsense; write it as a URL"):
+        run("audit")
+    assert [(message.id, "write it as a URL" in message.msg) for message in checked()] == [("pynacount.W002", True)]
+    forget_connections()
 
 
 def test_verbosity_0_says_nothing_and_still_tells_by_the_status() -> None:
     assert run("audit", "-v0", "--workers", "1") == ""
     drift()
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="something is wrong, run it at --verbosity 1 to see what"):
         run("audit", "--verbosity", "0", "--workers", "1")
 
 
@@ -307,8 +392,8 @@ def test_manage_py_exits_with_the_commands_own_status_and_no_traceback(tmp_path:
 def test_the_help_reads_well_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Command().create_parser("manage.py", "tallies").print_help()
-    for name in ("audit", "migrate", "repair", "inspect", "explain"):
-        call_command("tallies", name, "--help")
+    for command in commands(list):
+        call_command("tallies", command.name, "--help")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 

@@ -178,15 +178,16 @@ def test_the_commands_are_those_of_pynacount(app: Flask, monkeypatch: pytest.Mon
 def test_which_models_are_meant_is_asked_in_one_line(app: Flask) -> None:
     for models, said in (((), "module:Model.counter"), (["social:Post", "social:Album"], "social:Post, social:Album")):
         app.config["PYNACOUNT_MODELS"] = models
-        found = run(app, "audit")
+        found = run(app, "repair")
         assert found.exit_code == 2
         assert said in found.output and "Traceback" not in found.output
 
 
 def test_the_help_reads_well_in_80_columns(app: Flask) -> None:
-    names = ["audit", "migrate", "repair", "inspect", "explain"]
+    names = ["audit", "migrate", "repair", "inspect", "explain", "reshard", "stream"]
     for arguments in ([], *([name] for name in names)):
         text = run(app, *arguments, "--help").output
         assert max(map(len, text.splitlines())) <= 80
         assert "Usage: flask tallies" in text
+        assert "pynacount" not in text
     assert all(f"  {name} " in run(app, "--help").output for name in names)
