@@ -523,6 +523,19 @@ def test_a_parent_that_is_missing_is_shown_as_missing(client: Client) -> None:
     assert "There is no such item" in page
 
 
+@override_settings(DEBUG=True)
+def test_a_parents_page_offers_only_what_helps(client: Client) -> None:
+    def commands_of(post: str) -> list[str]:
+        page = client.get(f"/counters/social:Post.like_tally/?post_id={post}").content.decode()
+        return [line.partition("tallies ")[2] for line in page.split("<pre>")[1:]]
+
+    drift()
+    put("POST#new", "META")
+    put("POST#orphan", "LIKE#USER#u")
+    assert [commands_of(post) for post in ("a", "gone", "orphan")] == [[], [], []]
+    assert [command.split()[0] for command in commands_of("new") + commands_of("b")] == ["migrate", "repair"]
+
+
 @override_settings(DEBUG=True, PYNACOUNT={})
 def test_a_page_without_counters_says_how_to_name_them(client: Client) -> None:
     assert "None is named" in client.get("/counters/").content.decode()

@@ -23,6 +23,9 @@ from pynacount.inspecting.parts import Parent
 from pynacount.inspecting.texts import notes, plain, verdict
 from pynacount.protocols.standings import Standing
 from pynacount.tallies import Audited
+from pynacount.tallies.passes import is_elsewhere
+from pynacount.tallies.repairing import REPAIRED
+from pynacount.tallies.suspects import audited
 from pynacount.targets import key_variables
 
 
@@ -75,7 +78,7 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         raise Http404(error.msg) from error
     item = next(part for part in parts if isinstance(part, Parent))
     standing = next(part for part in parts if isinstance(part, Standing))
-    row = Audited(counter.label, item.key, "ok", standing.tally, standing.count)
+    heading, how, command = _way_out(counter, audited(counter.tally, item.key, standing))
     context = {
         "name": _named(variables),
         "item": item,
@@ -83,9 +86,30 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         "standing": standing,
         "verdict": verdict(standing),
         "notes": notes(standing, item),
-        "repair": f"python manage.py tallies repair {repair_arguments(counter, row)}",
+        "heading": heading,
+        "how": how,
+        "command": command,
     }
     return render(request, "pynacount/parent.html", context)
+
+
+def _way_out(counter: CounterField, row: Audited | None) -> tuple[str, str, str]:
+    """A heading, what a command does, and the command; empty where none helps."""
+    tallies = "python manage.py tallies"
+    target = counter.tally.target
+    if row is not None and row.state == "unseeded":
+        return "Seed", "To count all parents that have no tally:", f"{tallies} migrate {target}"
+    if row is None or is_elsewhere(counter):
+        return "", "", ""
+    if row.state in REPAIRED and counter.is_streamed:
+        return "Count anew", "To count all parents anew:", f"{tallies} migrate {target} --anew"
+    if row.state in REPAIRED:
+        how = "To count it anew, while people go on:"
+        return "Repair", how, f"{tallies} repair {repair_arguments(counter, row)}"
+    if row.state == "closed":
+        how = "To delete it, with the children that are left, as was begun:"
+        return "Finish its deletion", how, f"{tallies} repair {repair_arguments(counter, row)} --sweep"
+    return "", "", ""
 
 
 def _named(variables: dict[str, Any]) -> str:
