@@ -68,6 +68,11 @@ def test_a_count_is_short_and_never_tells_too_much(count: Any, shown: str) -> No
     assert short_count(count) == shown
 
 
+def test_what_is_no_count_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="give a tally, an int or a Decimal, not str"):
+        short_count("12345")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("key", "method", "path", "same"),
     [

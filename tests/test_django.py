@@ -425,6 +425,7 @@ def without_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ({"SAMPLE": -1}, "0 or more"),
         ({"CHECK_TABLES": "no"}, "True or False"),
         ({"MAY_LOOK": 5}, "callable"),
+        ({"MAY_LOOK": "nope.nope"}, "does not import"),
     ],
 )
 def test_a_setting_that_cannot_be_is_an_error(given: dict[str, Any], said: str) -> None:
@@ -521,6 +522,13 @@ def test_a_page_of_what_is_not_there_is_not_found(client: Client, page: str) -> 
 def test_a_parent_that_is_missing_is_shown_as_missing(client: Client) -> None:
     page = client.get("/counters/social:Post.like_tally/?post_id=gone").content.decode()
     assert "There is no such item" in page
+
+
+@override_settings(DEBUG=True)
+def test_a_parent_that_cannot_be_looked_at_says_why_in_a_line(client: Client, engine: Any) -> None:
+    engine.reset()
+    answer = client.get("/counters/social:Post.like_tally/?post_id=a")
+    assert answer.status_code == 200 and "create the table" in answer.content.decode()
 
 
 @override_settings(DEBUG=True)

@@ -148,6 +148,21 @@ def test_the_key_ends_with_its_request(client: FlaskClient) -> None:
     assert idempotency.current.get() is None
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"PYNACOUNT_MODELS": value} for value in (3, None, ["models:Post", 4])),
+        *({"PYNACOUNT_RETRY_AFTER": value} for value in ("x", -3, 0, True)),
+        {"PYNACOUNT_MODLES": "models"},
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting: dict[str, Any]) -> None:
+    app = Flask(__name__)
+    app.config.update(setting)
+    with pytest.raises(ValueError, match="PYNACOUNT_"):
+        Pynacount(app)
+
+
 def test_the_filter_is_there(app: Flask) -> None:
     with app.app_context():
         assert render_template_string("{{ 1234 | short_count }}") == "1.2K"

@@ -8,7 +8,7 @@ header, and adds the commands ``flask tallies ...`` and the template filter ``sh
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, cast
 
@@ -48,6 +48,7 @@ class Pynacount:
         app.extensions["pynacount"] = self
         app.config.setdefault(_MODELS, ())
         app.config.setdefault(_RETRY_AFTER, RETRY_AFTER)
+        _check(app.config)
         app.add_template_filter(short_count, "short_count")
         handlers = app.error_handler_spec[None][None]
         for kind in ANSWERED:
@@ -56,6 +57,17 @@ class Pynacount:
         app.before_request(_enter)
         app.teardown_request(_leave)
         app.cli.add_command(_tallies())
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a setting that cannot be."""
+    models, seconds = config[_MODELS], config[_RETRY_AFTER]
+    if not isinstance(models, (str, list, tuple)) or not all(isinstance(model, str) for model in models):
+        raise ValueError(f'{_MODELS} must be a target or a list of targets, as in ["board.models"], not {models!r}')
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise ValueError(f"{_RETRY_AFTER} must be seconds above 0, not {seconds!r}")
+    if strange := [name for name in config if name.startswith("PYNACOUNT_") and name not in (_MODELS, _RETRY_AFTER)]:
+        raise ValueError(f"there is no setting {', '.join(strange)}; there are {_MODELS} and {_RETRY_AFTER}")
 
 
 def _enter() -> None:

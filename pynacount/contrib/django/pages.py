@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,7 +14,9 @@ from django.urls import reverse
 from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from pynamodb.exceptions import PynamoDBException
 
+from pynacount.commands.trouble import in_one_line
 from pynacount.contrib.django.conf import setting, targets
 from pynacount.contrib.overview import counters_of, overview, repair_arguments
 from pynacount.errors import KeyTemplateError, TargetError
@@ -76,6 +79,9 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         parts = list(inspect([counter], counter.owner.ref(**variables), first=0))
     except (TargetError, KeyTemplateError) as error:
         raise Http404(error.msg) from error
+    except (PynamoDBException, BotoCoreError, ClientError) as error:
+        trouble = {"name": _named(variables), "counter": counter.label, "problem": in_one_line(error)}
+        return render(request, "pynacount/trouble.html", trouble)
     item = next(part for part in parts if isinstance(part, Parent))
     standing = next(part for part in parts if isinstance(part, Standing))
     heading, how, command = _way_out(counter, audited(counter.tally, item.key, standing))
