@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pynacount.contributions import Contribution
-from pynacount.errors import KeyTemplateError, PynacountError
+from pynacount.errors import KeyTypeError, PynacountError
 
 if TYPE_CHECKING:
     from pynacount.keys import ItemKey
@@ -175,7 +175,7 @@ def of_a_parent_named(relation: CountedIn, label: str) -> Callable[[Verb, dict[s
         if verb == "discard":
             allowed = {*relation.child_schema.variables, *relation.from_child.values()}
             if strange := [name for name in values if name not in allowed]:
-                raise KeyTemplateError(
+                raise KeyTypeError(
                     f"{', '.join(strange)} is not part of a child's key or its parent's, which alone tell the child"
                 )
         instance = relation.owner(**values)
@@ -183,7 +183,7 @@ def of_a_parent_named(relation: CountedIn, label: str) -> Callable[[Verb, dict[s
         parent = relation.parent_key(instance)
         if parent is None:
             lacking = [name for name in relation.from_child.values() if given.get(name) is None]
-            raise KeyTemplateError(f"{', '.join(lacking)} is not given, so it names no parent of {label}")
+            raise KeyTypeError(f"{', '.join(lacking)} is not given, so it names no parent of {label}")
         return instance, None if relation.is_told_by_key else (relation, parent)
 
     return child

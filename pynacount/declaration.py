@@ -16,7 +16,7 @@ from pynacount.amounts import plus
 from pynacount.commit import AGAIN, Driver
 from pynacount.connections import check_deadline, connection_for, deadline_of
 from pynacount.contributions import NOTHING, Contribution, Tally
-from pynacount.errors import DeclarationError, KeyTemplateError, ParentMissing
+from pynacount.errors import DeclarationError, KeyTemplateError, KeyTypeError, ParentMissing
 from pynacount.expressions import Absent, Exists
 from pynacount.fields import CounterField, KeyAttribute
 from pynacount.items import read_item
@@ -388,7 +388,7 @@ class Counting:
                 values[schema.hash.name], None if schema.range is None else values[schema.range.name]
             )
         except KeyError as error:
-            raise KeyTemplateError(
+            raise KeyTypeError(
                 f"{self.model.__name__}: {error.args[0]} is not set; give {', '.join(schema.variables)}"
             ) from None
 
@@ -398,7 +398,7 @@ class Counting:
         if stored is not None and (
             lacking := [p.attr_name for p in self.parts if p.name not in instance.attribute_values]
         ):
-            raise KeyTemplateError(
+            raise KeyTypeError(
                 f"{self.model.__name__}: this item was read without {' and '.join(lacking)}, so it does not say which "
                 f"one it is; read the keys too: attributes_to_get=[{', '.join(repr(p.attr_name) for p in self.parts)}, "
                 f"...]"

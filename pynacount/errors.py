@@ -89,6 +89,17 @@ class KeyTemplateError(PynacountError, ValueError):
     """An id that cannot become a key, a key that does not follow its template, or a bad template."""
 
 
+class KeyTypeError(KeyTemplateError, TypeError):
+    """Ids that do not fit the key by their names or types: one is missing, is unknown, or is an int for a str.
+
+    A mistake in the program; a bad id in a text that came from a user is a :class:`KeyTemplateError` alone.
+    """
+
+
+class IdempotencyKeyError(KeyTemplateError):
+    """An idempotency key that cannot be one: empty, over 255 characters, or not of printable ASCII."""
+
+
 class CounterTypeError(PynacountError, TypeError):
     """An amount that is no number DynamoDB can hold, or a tally stored as something else than a number."""
 

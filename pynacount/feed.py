@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
-from pynacount.errors import CounterContention, KeyTemplateError
+from pynacount.errors import CounterContention, KeyTypeError
 from pynacount.keys import ItemKey
 from pynacount.protocols.batches import packed, read_groups, request_of
 from pynacount.protocols.reading import gathered_from, homes_of, shown, shown_names
@@ -126,7 +126,7 @@ class Page(Generic[R]):
 def page_of(
     counted_set: CountedSet[Any], refs: Iterable[R], viewer: Mapping[str, Any] | None, *, consistent_read: bool
 ) -> Page[R]:
-    """A page, checked; nothing is read. Raises :class:`KeyTemplateError` where the viewer's keys cannot be told."""
+    """A page, checked; nothing is read. Raises :class:`KeyTypeError` where the viewer's keys cannot be told."""
     label = f"{counted_set.label}.page"
     if isinstance(refs, Mapping) or not isinstance(refs, Iterable):
         raise TypeError(f"{label}({refs!r:.60}): give a list of refs or of {counted_set.owner.__name__} instances")
@@ -154,11 +154,11 @@ def _check(relation: CountedIn, viewer: Mapping[str, Any], label: str) -> None:
     own = _own_variables(relation)
     child = relation.owner.__name__
     if strange := [name for name in viewer if name not in own]:
-        raise KeyTemplateError(
+        raise KeyTypeError(
             f"{label}: viewer has {', '.join(strange)}, which is no part of a {child}'s own key; give {', '.join(own)}"
         )
     if lacking := [name for name in own if name not in viewer]:
-        raise KeyTemplateError(
+        raise KeyTypeError(
             f"{label}: the key of a {child} needs {', '.join(lacking)} too, which viewer does not give, so the "
             f"viewer's {child} cannot be told by its key"
         )

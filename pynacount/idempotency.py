@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from uuid import uuid4
 
-from pynacount.errors import KeyTemplateError
+from pynacount.errors import IdempotencyKeyError
 
 MOST_CHARACTERS = 255
 """Characters of a key: a UUID has 36."""
@@ -61,10 +61,10 @@ def idempotency_key(key: str | None, scope: str = "") -> Iterator[None]:
     It costs one more item in each transaction, 2 WCU, whose time to live is a day (``expires``, in epoch seconds). A
     table whose keys are numbers cannot keep it: its children are counted once all the same, as ever.
 
-    Raises :class:`KeyTemplateError` for a key that is empty, too long or has characters that cannot be printed.
+    Raises :class:`IdempotencyKeyError` for a key that is empty, too long or has characters that cannot be printed.
     """
     if key is not None and not (0 < len(key) <= MOST_CHARACTERS and key.isprintable() and key.isascii()):
-        raise KeyTemplateError(
+        raise IdempotencyKeyError(
             f"the idempotency key {key[:40]!r} must be 1 to {MOST_CHARACTERS} printable ASCII characters, such as "
             f"a UUID's"
         )

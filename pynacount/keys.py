@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from pynacount.errors import KeyTemplateError
+from pynacount.errors import KeyTemplateError, KeyTypeError
 from pynacount.steps import Item
 
 MAX_HASH_BYTES = 2048
@@ -131,19 +131,17 @@ class KeyTemplate:
         try:
             value = values[variable.name]
         except KeyError:
-            raise KeyTemplateError(
+            raise KeyTypeError(
                 f"{where}: the key {self.text!r} needs {variable.name}=..., and only "
                 f"{', '.join(sorted(values)) or 'nothing'} was given"
             ) from None
         if variable.is_int:
             if type(value) is int or (isinstance(value, int) and not isinstance(value, bool)):
                 return self._digits(variable, int(value), where)
-            raise KeyTemplateError(f"{where}: {variable.name}={value!r} must be an int: the key is {self.text!r}")
+            raise KeyTypeError(f"{where}: {variable.name}={value!r} must be an int: the key is {self.text!r}")
         if not isinstance(value, str):
             hint = f"; write {{{variable.name}:int}} in the template to key by numbers" if type(value) is int else ""
-            raise KeyTemplateError(
-                f"{where}: {variable.name}={value!r} must be a str, not {type(value).__name__}{hint}"
-            )
+            raise KeyTypeError(f"{where}: {variable.name}={value!r} must be a str, not {type(value).__name__}{hint}")
         if value.isalnum() and value.isascii():
             return value
         return self._checked_id(variable, value, where)

@@ -16,7 +16,7 @@ from typing_extensions import Self
 from pynacount.bulk import Verb
 from pynacount.contributions import Contribution
 from pynacount.declaration import Counting
-from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, UncountedWrite
+from pynacount.errors import CounterTypeError, DeclarationError, KeyTemplateError, KeyTypeError, UncountedWrite
 from pynacount.fields import CounterField
 from pynacount.keys import ItemKey
 from pynacount.plan import Plan
@@ -132,7 +132,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
             if isinstance(error, KeyTemplateError) or not str(error).startswith("Attribute "):
                 raise
             known = ", ".join(counting.variables) or "none"
-            raise KeyTemplateError(f"{type(self).__name__}: {error}; its key variables are {known}") from None
+            raise KeyTypeError(f"{type(self).__name__}: {error}; its key variables are {known}") from None
         self._set_keys(variables)
 
     def _set_keys(self, variables: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ class CountedModel(Model, metaclass=CountedModelMeta):
         key = schema.key(variables)
         if len(variables) > len(schema.variables):
             strange = sorted(variables.keys() - set(schema.variables))
-            raise KeyTemplateError(
+            raise KeyTypeError(
                 f"{cls.__name__}.ref: {', '.join(strange)} is no key variable; it has {schema.variables}"
             )
         return cast("Self", Ref(cls, key, variables))

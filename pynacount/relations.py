@@ -21,6 +21,7 @@ from pynacount.errors import (
     CounterTypeError,
     DeclarationError,
     KeyTemplateError,
+    KeyTypeError,
     NotCounted,
     PynacountError,
 )
@@ -757,7 +758,7 @@ class BoundSet(Generic[C]):
     def _only_key(self, values: dict[str, Any]) -> None:
         variables = self._set.relation.child_schema.variables
         if strange := [name for name in values if name not in variables]:
-            raise KeyTemplateError(
+            raise KeyTypeError(
                 f"{self._set.label}: {', '.join(strange)} is not part of a child's key, which alone tells the child; "
                 f"give {', '.join(self._own_variables())}"
             )

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import Attribute, NumberAttribute, UnicodeAttribute
 
 from pynacount.amounts import Amount, amount, stored_amount
-from pynacount.errors import CounterTypeError, KeyTemplateError
+from pynacount.errors import CounterTypeError, KeyTemplateError, KeyTypeError
 from pynacount.keys import ItemKey, KeyTemplate
 
 
@@ -45,7 +45,7 @@ class KeyPart:
         try:
             return self._plain(variables[self.name])
         except KeyError:
-            raise KeyTemplateError(f"{self.where}: the key needs {self.name}=...") from None
+            raise KeyTypeError(f"{self.where}: the key needs {self.name}=...") from None
 
     def typed(self, value: Any) -> tuple[str, Any]:
         """The value's DynamoDB type and serialized form."""
@@ -74,10 +74,12 @@ class KeyPart:
         if isinstance(self.attribute, NumberAttribute):
             return self._number(value)
         if value is None:
-            raise KeyTemplateError(f"{self.where}: {value!r} is no key value")
+            raise KeyTypeError(f"{self.where}: {value!r} is no key value")
         if self.attribute.attr_type != "S" or not isinstance(self.attribute, UnicodeAttribute):
             return value  # checked by the attribute's own serialize()
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str):
+            raise KeyTypeError(f"{self.where}: the key must be a str, not {value!r}")
+        if not value:
             raise KeyTemplateError(f"{self.where}: the key must be a str of at least one character, not {value!r}")
         try:
             size = len(value.encode())

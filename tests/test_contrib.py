@@ -24,6 +24,7 @@ STATUSES = {
     errors.CounterBoundError: 409,
     errors.CheckFailed: 409,
     errors.KeyTemplateError: 400,
+    errors.IdempotencyKeyError: 400,
     errors.TokenReused: 422,
     errors.CounterContention: 503,
     errors.OutcomeUnknown: 503,
@@ -39,7 +40,7 @@ def test_mistakes_in_the_program_have_none() -> None:
     kinds = [v for v in vars(errors).values() if isinstance(v, type) and v.__module__ == errors.__name__]
     unanswered = {kind.__name__ for kind in kinds if answer_to(kind("x")) is None}
     assert unanswered == {
-        *("PynacountError", "UncountedWrite", "CounterTypeError", "DeclarationError"),
+        *("PynacountError", "UncountedWrite", "KeyTypeError", "CounterTypeError", "DeclarationError"),
         *("StateError", "PlanError", "StreamRecordError", "TargetError"),
     }
 
@@ -65,6 +66,11 @@ def test_only_what_passes_by_itself_asks_to_try_again() -> None:
 )
 def test_a_count_is_short_and_never_tells_too_much(count: Any, shown: str) -> None:
     assert short_count(count) == shown
+
+
+def test_what_is_no_count_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="give a tally, an int or a Decimal, not str"):
+        short_count("12345")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import subprocess
@@ -17,7 +18,7 @@ from django.core.checks import CheckMessage, run_checks
 from django.core.management import CommandError, call_command
 from django.http import HttpRequest, HttpResponse
 from django.template import Context, Template
-from django.test import Client, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.urls import include, path
 from django.views import View
 
@@ -36,7 +37,8 @@ if not settings.configured:
     django.setup()
 
 from pynacount import errors  # noqa: E402
-from pynacount.connections import connection_for  # noqa: E402
+from pynacount.connections import connection_for, forget_connections  # noqa: E402
+from pynacount.contrib.commands import commands  # noqa: E402
 from pynacount.contrib.django import CountedViewMixin, counted_view  # noqa: E402
 from pynacount.contrib.django.management.commands.tallies import Command  # noqa: E402
 from pynacount.testing import Fault, FaultInjector, record_requests  # noqa: E402
@@ -66,10 +68,16 @@ def raises(request: HttpRequest, name: str) -> HttpResponse:
     raise getattr(errors, name)("the parent PK='POST#secret' of table Town")
 
 
+@counted_view
+def by_number(request: HttpRequest, user: int) -> HttpResponse:
+    return HttpResponse(Post.ref(post_id="a").likes.add(user_id=user))
+
+
 urlpatterns = [
     path("posts/<path:post>/likes/<user>", like),
     path("class/<path:post>/likes/<user>", LikeView.as_view()),
     path("raise/<name>", raises),
+    path("number/<int:user>", by_number),
     path("counters/", include("pynacount.contrib.django.urls")),
 ]
 
@@ -133,8 +141,37 @@ def test_the_projects_own_page_is_shown(client: Client, tmp_path: Path) -> None:
         assert (other.status_code, other["Content-Type"]) == (404, "text/plain; charset=utf-8")
 
 
-def test_a_mistake_in_the_program_is_not_answered(client: Client) -> None:
+def test_a_mistake_in_the_program_is_not_answered(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/UncountedWrite").status_code == 500
+    caplog.clear()
+    assert client.post("/number/7").status_code == 500
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "user_id=7 must be a str, not int" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("accept", "json"),
+    [
+        ("application/json;q=0.1, text/html", False),
+        ("text/html;q=0.1, application/json", True),
+        ("text/html, application/json;q=0.9", False),
+        ("application/json;q=0", False),
+        ("application/*", True),
+        ("application/json, text/plain, */*", True),
+        ("text/html;q=nonsense, application/json", True),
+    ],
+)
+def test_an_answer_is_what_is_wanted_most_and_says_that_it_was_chosen(client: Client, accept: str, json: bool) -> None:
+    answer = client.get("/raise/ParentMissing", headers={"Accept": accept})
+    assert (answer["Content-Type"] == "application/problem+json") is json
+    assert "Accept" in answer["Vary"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9"])
+def test_a_key_that_cannot_be_one_is_told_from_a_bad_id(client: Client, key: str) -> None:
+    answer = client.post("/posts/a/likes/u", headers={"Idempotency-Key": key, **JSON})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-idempotency-key")
+    assert "1 to 255 printable ASCII" in answer.json()["title"]
 
 
 @pytest.mark.parametrize("kind", ["posts", "class"])
@@ -150,8 +187,39 @@ def test_an_async_view_is_refused_when_it_is_declared() -> None:
     async def view(request: HttpRequest) -> HttpResponse:
         return HttpResponse()
 
-    with pytest.raises(TypeError, match="no async interface; make it a plain view"):
-        counted_view(view)
+    class Called:
+        async def __call__(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse()
+
+    class Plain(View):
+        async def get(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse()
+
+    for one in (view, functools.partial(view), Called(), Plain.as_view()):
+        with pytest.raises(TypeError, match="no async interface; make it a plain one"):
+            counted_view(one)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"Liked\.put is async"):
+
+        class Liked(CountedViewMixin, View):
+            async def put(self, request: HttpRequest) -> HttpResponse:
+                return HttpResponse()
+
+
+def test_an_async_view_in_a_plain_coat_is_refused_when_it_is_called(client: Client) -> None:
+    async def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    with pytest.raises(TypeError, match="the view of /x is async"):
+        counted_view(lambda request: view(request))(RequestFactory().post("/x"))
+
+
+def test_a_class_is_no_view_function_and_the_mixin_comes_first() -> None:
+    with pytest.raises(TypeError, match=r"LikeView is a class; put CountedViewMixin before its other bases"):
+        counted_view(LikeView)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match="must come before the view's other bases"):
+
+        class Late(View, CountedViewMixin):
+            pass
 
 
 def test_the_filter_is_there() -> None:
@@ -181,6 +249,8 @@ def test_the_commands_are_those_of_pynacount() -> None:
     assert "already" in run("migrate", "--no-input", "--workers", "1")
     assert "1 ok" in run("audit", "social:Post", "--key", "post_id=b", "--noinput")
     assert "No drift" in run("inspect", "social:Post", "post_id=a")
+    assert "No drift" in run("inspect", "post_id=a")
+    assert "TransactItems" in run("explain", "post_id=a", "user_id=u")
     assert "TransactItems" in run("explain", "social:Post", "post_id=a", "user_id=u")
 
 
@@ -198,15 +268,97 @@ def test_what_is_wrong_is_told_as_django_tells_it() -> None:
 
 
 def test_which_models_are_meant_is_asked_in_one_line() -> None:
-    for models in ([], ["social:Post", "social:Album"]):
-        with override_settings(PYNACOUNT={"MODELS": models}), pytest.raises(CommandError, match="Name a TARGET"):
-            run("audit")
+    for models, command in (
+        ([], ["audit"]),
+        (["social:Post", "social:Album"], ["repair"]),
+        (["social:Post", "social:Album"], ["inspect", "post_id=a"]),
+        (["social:Post", "social:Album"], ["audit", "--key", "post_id=a"]),
+        (["social:Post", "social:Album"], ["audit", "--html", os.devnull]),
+    ):
+        with (
+            override_settings(PYNACOUNT={"MODELS": models}),
+            pytest.raises(CommandError, match=r"(?i)name (a target|one of social:Post, social:Album)"),
+        ):
+            run(*command)
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Post"]}):
+        assert "1 tally audited" in run("audit")
+
+
+def test_an_audit_of_no_target_goes_through_all_models_and_ends_as_the_worst(capsys: Any) -> None:
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Album"]}):
+        told = run("audit", "--workers", "1")
+        assert told.index("social:Post:") < told.index("social:Album:")
+        drift()
+        out = io.StringIO()
+        with pytest.raises(CommandError) as failed:
+            call_command("tallies", "audit", "--workers", "1", stdout=out)
+        assert failed.value.returncode == 1
+        assert "1 drifted" in out.getvalue() and "social:Album:" in out.getvalue()
+    with override_settings(PYNACOUNT={"MODELS": ["nosuch", "social:Post"]}):
+        out = io.StringIO()
+        with pytest.raises(CommandError) as failed:
+            call_command("tallies", "audit", "--workers", "1", stdout=out)
+        assert failed.value.returncode == 2
+        assert "1 drifted" in out.getvalue() and "there is no module nosuch" in capsys.readouterr().err
+
+
+def test_an_audit_that_is_stopped_does_not_go_on_to_the_next_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("pynacount.commands.audit.audit", interrupted)
+    out = io.StringIO()
+    with override_settings(PYNACOUNT={"MODELS": ["social:Post", "social:Album"]}), pytest.raises(CommandError):
+        call_command("tallies", "audit", stdout=out)
+    assert "social:Album:" not in out.getvalue()
+
+
+def test_what_changes_how_tallies_are_stored_needs_its_target() -> None:
+    with pytest.raises(CommandError, match="Missing argument 'TARGET'"):
+        run("reshard", "--to", "2")
+    assert "None" in _help("reshard")
+
+
+def _help(name: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", HELPED, "tallies", name, "--help"], capture_output=True, text=True, timeout=60, cwd=ROOT
+    ).stdout
+
+
+HELPED = """
+import sys
+from django.conf import settings
+from django.core.management import execute_from_command_line
+settings.configure(INSTALLED_APPS=['pynacount.contrib.django'])
+execute_from_command_line(["manage.py", *sys.argv[1:]])
+"""
+
+
+def test_no_input_is_taken_before_the_command_too() -> None:
+    drift()
+    assert "1 of 2 tallies repaired" in run("--no-input", "repair", "--workers", "1")
+
+
+@pytest.mark.parametrize("name", ["audit", "explain", "repair"])
+def test_the_examples_of_a_command_are_as_it_is_called(name: str) -> None:
+    text = _help(name)
+    assert f"manage.py tallies {name} app.models:Post" in text and "pynacount" not in text
+
+
+def test_an_endpoint_that_is_no_url_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_connections()
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "nonsense")
+    with pytest.raises(CommandError, match="Invalid endpoint: nonsense; write it as a URL"):
+        run("audit")
+    assert [(message.id, "write it as a URL" in message.msg) for message in checked()] == [("pynacount.W002", True)]
+    forget_connections()
 
 
 def test_verbosity_0_says_nothing_and_still_tells_by_the_status() -> None:
     assert run("audit", "-v0", "--workers", "1") == ""
     drift()
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="something is wrong, run it at --verbosity 1 to see what"):
         run("audit", "--verbosity", "0", "--workers", "1")
 
 
@@ -240,8 +392,8 @@ def test_manage_py_exits_with_the_commands_own_status_and_no_traceback(tmp_path:
 def test_the_help_reads_well_in_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Command().create_parser("manage.py", "tallies").print_help()
-    for name in ("audit", "migrate", "repair", "inspect", "explain"):
-        call_command("tallies", name, "--help")
+    for command in commands(list):
+        call_command("tallies", command.name, "--help")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
@@ -273,6 +425,7 @@ def without_endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ({"SAMPLE": -1}, "0 or more"),
         ({"CHECK_TABLES": "no"}, "True or False"),
         ({"MAY_LOOK": 5}, "callable"),
+        ({"MAY_LOOK": "nope.nope"}, "does not import"),
     ],
 )
 def test_a_setting_that_cannot_be_is_an_error(given: dict[str, Any], said: str) -> None:
@@ -369,6 +522,26 @@ def test_a_page_of_what_is_not_there_is_not_found(client: Client, page: str) -> 
 def test_a_parent_that_is_missing_is_shown_as_missing(client: Client) -> None:
     page = client.get("/counters/social:Post.like_tally/?post_id=gone").content.decode()
     assert "There is no such item" in page
+
+
+@override_settings(DEBUG=True)
+def test_a_parent_that_cannot_be_looked_at_says_why_in_a_line(client: Client, engine: Any) -> None:
+    engine.reset()
+    answer = client.get("/counters/social:Post.like_tally/?post_id=a")
+    assert answer.status_code == 200 and "create the table" in answer.content.decode()
+
+
+@override_settings(DEBUG=True)
+def test_a_parents_page_offers_only_what_helps(client: Client) -> None:
+    def commands_of(post: str) -> list[str]:
+        page = client.get(f"/counters/social:Post.like_tally/?post_id={post}").content.decode()
+        return [line.partition("tallies ")[2] for line in page.split("<pre>")[1:]]
+
+    drift()
+    put("POST#new", "META")
+    put("POST#orphan", "LIKE#USER#u")
+    assert [commands_of(post) for post in ("a", "gone", "orphan")] == [[], [], []]
+    assert [command.split()[0] for command in commands_of("new") + commands_of("b")] == ["migrate", "repair"]
 
 
 @override_settings(DEBUG=True, PYNACOUNT={})

@@ -40,6 +40,10 @@ def app(tables: Callable[..., None]) -> Flask:
     def raises(name: str) -> str:
         raise getattr(errors, name)("the parent PK='POST#secret' of table Town")
 
+    @made.post("/number/<int:user>")
+    def by_number(user: int) -> str:
+        return str(Post.ref(post_id="a").likes.add(user_id=user))
+
     @made.post("/id")
     def an_id() -> str:
         return idempotency.new_id()
@@ -84,7 +88,9 @@ def test_no_answer_shows_what_is_for_the_log(
 
 def test_what_is_ours_to_mend_is_logged_as_an_error(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/CounterNotSeeded").status_code == 503
-    assert [record.levelname for record in caplog.records if record.name.startswith("pynacount")] == ["ERROR"]
+    assert client.get("/raise/CounterContention").status_code == 503
+    logged = [record.levelname for record in caplog.records if record.name.startswith("pynacount")]
+    assert logged == ["ERROR", "WARNING"]
 
 
 def test_the_applications_own_page_is_shown(app: Flask, client: FlaskClient) -> None:
@@ -109,8 +115,22 @@ def test_a_handler_of_the_applications_own_goes_before(tables: Callable[..., Non
     assert app.test_client().get("/").status_code == 410
 
 
-def test_a_mistake_in_the_program_is_not_answered(client: FlaskClient) -> None:
+def test_a_mistake_in_the_program_is_not_answered(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     assert client.get("/raise/UncountedWrite").status_code == 500
+    caplog.clear()
+    assert client.post("/number/7").status_code == 500
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "user_id=7 must be a str, not int" in caplog.text
+
+
+def test_an_answer_says_that_it_was_chosen_by_what_is_wanted(client: FlaskClient) -> None:
+    assert "Accept" in client.get("/raise/ParentMissing").headers["Vary"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "\u00e9"])
+def test_a_key_that_cannot_be_one_is_told_from_a_bad_id(client: FlaskClient, key: str) -> None:
+    answer = client.post("/posts/a/likes/u", headers={"Idempotency-Key": key, **JSON})
+    assert (answer.status_code, answer.get_json()["code"]) == (400, "bad-idempotency-key")
 
 
 def test_a_request_that_comes_again_under_its_key_is_told_the_same(client: FlaskClient) -> None:
@@ -126,6 +146,21 @@ def test_the_key_ends_with_its_request(client: FlaskClient) -> None:
     ids = [client.post("/id", headers=headers).text for headers in ({"Idempotency-Key": "k"}, {}, {})]
     assert len(set(ids)) == 3
     assert idempotency.current.get() is None
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *({"PYNACOUNT_MODELS": value} for value in (3, None, ["models:Post", 4])),
+        *({"PYNACOUNT_RETRY_AFTER": value} for value in ("x", -3, 0, True)),
+        {"PYNACOUNT_MODLES": "models"},
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting: dict[str, Any]) -> None:
+    app = Flask(__name__)
+    app.config.update(setting)
+    with pytest.raises(ValueError, match="PYNACOUNT_"):
+        Pynacount(app)
 
 
 def test_the_filter_is_there(app: Flask) -> None:
@@ -158,15 +193,16 @@ def test_the_commands_are_those_of_pynacount(app: Flask, monkeypatch: pytest.Mon
 def test_which_models_are_meant_is_asked_in_one_line(app: Flask) -> None:
     for models, said in (((), "module:Model.counter"), (["social:Post", "social:Album"], "social:Post, social:Album")):
         app.config["PYNACOUNT_MODELS"] = models
-        found = run(app, "audit")
+        found = run(app, "repair")
         assert found.exit_code == 2
         assert said in found.output and "Traceback" not in found.output
 
 
 def test_the_help_reads_well_in_80_columns(app: Flask) -> None:
-    names = ["audit", "migrate", "repair", "inspect", "explain"]
+    names = ["audit", "migrate", "repair", "inspect", "explain", "reshard", "stream"]
     for arguments in ([], *([name] for name in names)):
         text = run(app, *arguments, "--help").output
         assert max(map(len, text.splitlines())) <= 80
         assert "Usage: flask tallies" in text
+        assert "pynacount" not in text
     assert all(f"  {name} " in run(app, "--help").output for name in names)

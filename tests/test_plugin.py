@@ -96,6 +96,8 @@ def test_what_cannot_be_is_told_in_a_line(project: Path) -> None:
     assert "dynamodb_engine = sqlite: choose one of moto, dynamodb-local" in done.stdout
     done = run(project, dynamodb_models="nosuch")
     assert "dynamodb_models: nosuch does not import" in done.stdout
+    done = run(project, dynamodb_models="")
+    assert "counted_tables: name your models' modules, as in dynamodb_models" in done.stdout
     done = run(project, "--dynamodb", "sqlite")
     assert "invalid choice" in done.stderr
 

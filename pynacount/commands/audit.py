@@ -12,6 +12,7 @@ from pynacount.auditing.page import Page
 from pynacount.commands.audited import Report, record, row
 from pynacount.commands.called import program
 from pynacount.commands.eta import expected_items
+from pynacount.commands.interrupts import Stopped
 from pynacount.commands.options import Rate, part_of, segments_of
 from pynacount.commands.progress import Progress
 from pynacount.commands.records import json_line
@@ -113,7 +114,8 @@ def _end(report: Report, html: IO[str] | None, *, as_json: bool) -> None:
             click.echo(f"the page is in {html.name}")
     if report.stopped:
         click.echo(f"{program()} audit: stopped; the rest was not looked at", err=True)
-    sys.exit(FAILED if report.wrong or report.stopped else 0)
+        raise Stopped(FAILED)
+    sys.exit(FAILED if report.wrong else 0)
 
 
 def _extent(key: tuple[str, ...], sample: int | None, part: Any) -> str:

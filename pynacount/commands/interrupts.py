@@ -9,6 +9,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 
+class Stopped(SystemExit):
+    """The end of a command that Ctrl-C stopped; what would come behind it is not begun."""
+
+
 @contextmanager
 def stop_at_interrupt(tell: Callable[[], None]) -> Iterator[threading.Event]:
     """The event is set by the first Ctrl-C, and ``tell`` is called; the next one is a ``KeyboardInterrupt`` as ever."""

@@ -117,7 +117,7 @@ def _run(report: Report, outcomes: Generator[Repaired, None, None], log: IO[str]
 
 
 def _tell_stopping() -> None:
-    click.echo("pynacount repair: finishing the parents at hand; Ctrl-C again to break off", err=True)
+    click.echo(f"{program()} repair: finishing the parents at hand; Ctrl-C again to break off", err=True)
 
 
 # -- where the rows come from

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import click
 
+from pynacount.commands.called import program
 from pynacount.commands.interrupts import stop_at_interrupt
 from pynacount.commands.options import Rate
 from pynacount.commands.records import json_line, key_record
@@ -48,6 +49,10 @@ def reshard_command(
     can be run again at any time, and by several at once; stopped or killed, it
     is called again. Parents without a tally are passed over.
 
+    In shards, the tally is not on the parent: post.like_tally is None, and is
+    read by Post.like_tally.value(post), or in a page of a feed. See to that
+    before you begin.
+
     Exit status: 0 all are in N shards; 1 some could not be brought there; 2 the
     command could not be run as it was called.
     """
@@ -83,7 +88,7 @@ def reshard_command(
 
 
 def _tell_stopping() -> None:
-    click.echo("pynacount reshard: finishing the parents at hand; Ctrl-C again to break off", err=True)
+    click.echo(f"{program()} reshard: finishing the parents at hand; Ctrl-C again to break off", err=True)
 
 
 def _record(one: Spread) -> dict[str, object]:

@@ -61,9 +61,7 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        if region := os.environ.get("AWS_REGION"):
-            # Every AWS tool reads it but botocore. What botocore does read, the application goes by: it stays.
-            os.environ.setdefault("AWS_DEFAULT_REGION", region)
+        take_region()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # where the terminal lacks a character, show its number
         try:
@@ -79,6 +77,13 @@ class Group(click.Group):
             click.echo(f"{ctx.command_path}: {where} could not be read or written: {error.strerror}", err=True)
             _forget_output()
             sys.exit(FAILED)
+
+
+def take_region() -> None:
+    """Let ``AWS_REGION`` be the region where nothing else says one."""
+    if region := os.environ.get("AWS_REGION"):
+        # Every AWS tool reads it but botocore. What botocore does read, the application goes by: it stays.
+        os.environ.setdefault("AWS_DEFAULT_REGION", region)
 
 
 def _forget_output() -> None:

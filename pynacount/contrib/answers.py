@@ -5,6 +5,7 @@ An error's own message names tables and keys. It is for the log.
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from pynacount.errors import (
     CounterBoundError,
     CounterContention,
     CounterNotSeeded,
+    IdempotencyKeyError,
     KeyTemplateError,
+    KeyTypeError,
     NotCounted,
     OutcomeUnknown,
     ParentMissing,
@@ -23,6 +26,7 @@ from pynacount.errors import (
     PynacountError,
     TokenReused,
 )
+from pynacount.idempotency import MOST_CHARACTERS
 
 RETRY_AFTER = 2
 """Seconds after which a client is asked to try again, where nothing else is set."""
@@ -41,6 +45,11 @@ class Answer:
     again: bool = False
     ours: bool = False
 
+    @property
+    def level(self) -> int:
+        """At which level it is logged: what a user did is no news; what did not come through is."""
+        return logging.ERROR if self.ours else logging.WARNING if self.again else logging.INFO
+
     def problem(self) -> dict[str, Any]:
         """As JSON has it, by RFC 9457 (``application/problem+json``)."""
         return {"type": "about:blank", "title": self.text, "status": self.status, "code": self.name}
@@ -58,6 +67,9 @@ _ANSWERS: dict[type[PynacountError], Answer] = {
     CounterBoundError: Answer(409, "bound", "There is no room, or nothing left."),
     CheckFailed: Answer(409, "changed", "That has changed meanwhile. Look at it again."),
     KeyTemplateError: Answer(400, "bad-id", "That cannot be a name here."),
+    IdempotencyKeyError: Answer(
+        400, "bad-idempotency-key", f"An idempotency key has 1 to {MOST_CHARACTERS} printable ASCII characters."
+    ),
     TokenReused: Answer(422, "key-reused", "This idempotency key was used for another request."),
     CounterContention: Answer(503, "busy", "Too much is going on here. Try again in a moment.", again=True),
     OutcomeUnknown: Answer(
@@ -67,9 +79,12 @@ _ANSWERS: dict[type[PynacountError], Answer] = {
 }
 
 ANSWERED: tuple[type[PynacountError], ...] = tuple(_ANSWERS)
-"""The errors that have an answer. The others are mistakes in the program or in the data, and are not answered."""
+"""The errors that have an answer. The others are mistakes in the program or in the data, and are not answered; so is
+:class:`KeyTypeError`, though it is one of these by its base."""
 
 
 def answer_to(error: PynacountError) -> Answer | None:
     """The answer to an error; None for one that is a mistake in the program or in the data."""
+    if isinstance(error, KeyTypeError):
+        return None
     return next((_ANSWERS[kind] for kind in type(error).__mro__ if kind in _ANSWERS), None)

@@ -16,6 +16,8 @@ def short_count(count: Amount | None) -> str:
     """
     if count is None:
         return "–"  # noqa: RUF001 -- a dash, as long as a digit is wide
+    if isinstance(count, bool) or not isinstance(count, (int, float, Decimal)):
+        raise TypeError(f"short_count({count!r}): give a tally, an int or a Decimal, not {type(count).__name__}")
     sign, size = "-" if count < 0 else "", abs(Decimal(count))
     for unit, letter in _UNITS:
         if size >= unit:

@@ -8,7 +8,7 @@ header, and adds the commands ``flask tallies ...`` and the template filter ``sh
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, cast
 
@@ -48,6 +48,7 @@ class Pynacount:
         app.extensions["pynacount"] = self
         app.config.setdefault(_MODELS, ())
         app.config.setdefault(_RETRY_AFTER, RETRY_AFTER)
+        _check(app.config)
         app.add_template_filter(short_count, "short_count")
         handlers = app.error_handler_spec[None][None]
         for kind in ANSWERED:
@@ -56,6 +57,17 @@ class Pynacount:
         app.before_request(_enter)
         app.teardown_request(_leave)
         app.cli.add_command(_tallies())
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` for a setting that cannot be."""
+    models, seconds = config[_MODELS], config[_RETRY_AFTER]
+    if not isinstance(models, (str, list, tuple)) or not all(isinstance(model, str) for model in models):
+        raise ValueError(f'{_MODELS} must be a target or a list of targets, as in ["board.models"], not {models!r}')
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise ValueError(f"{_RETRY_AFTER} must be seconds above 0, not {seconds!r}")
+    if strange := [name for name in config if name.startswith("PYNACOUNT_") and name not in (_MODELS, _RETRY_AFTER)]:
+        raise ValueError(f"there is no setting {', '.join(strange)}; there are {_MODELS} and {_RETRY_AFTER}")
 
 
 def _enter() -> None:
@@ -72,8 +84,10 @@ def _leave(_: BaseException | None) -> None:
 
 
 def _answer(error: PynacountError) -> Response:
-    answer = cast("Answer", answer_to(error))
-    _LOG.log(logging.ERROR if answer.ours else logging.INFO, "%s: %s", type(error).__name__, error.msg)
+    answer = answer_to(error)
+    if answer is None:
+        raise error  # a mistake in the program, which Flask logs and answers as any other
+    _LOG.log(answer.level, "%s: %s", type(error).__name__, error.msg)
     headers = answer.headers(current_app.config[_RETRY_AFTER])
     response: Any
     if _wants_json():
@@ -84,6 +98,7 @@ def _answer(error: PynacountError) -> Response:
         page: Any = current_app.handle_http_exception(_http_error(answer))
         response = make_response(page)
     response.headers.update(headers)
+    response.vary.add("Accept")
     return cast("Response", response)
 
 

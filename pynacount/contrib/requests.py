@@ -14,8 +14,8 @@ def of_request(key: str | None, method: str, path: str) -> AbstractContextManage
     """What the request does is done once for its key; a safe method's key says nothing.
 
     The same key to another path or by another method is another request. The quotes that a client may put around it
-    (the header's draft makes it a string of RFC 8941) are not part of it. Raises :class:`KeyTemplateError` for a key
-    that cannot be one, with nothing done.
+    (the header's draft makes it a string of RFC 8941) are not part of it. Raises :class:`IdempotencyKeyError` for a
+    key that cannot be one, with nothing done.
     """
     if key is None or method in _SAFE:
         return idempotency_key(None)

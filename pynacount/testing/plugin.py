@@ -50,7 +50,13 @@ def dynamodb(request: pytest.FixtureRequest) -> Iterator[Engine]:
 @pytest.fixture
 def counted_tables(dynamodb: Engine, request: pytest.FixtureRequest) -> Callable[..., None]:
     """The tables of all models in the modules that ``dynamodb_models`` names; called with models, theirs too."""
-    for module in request.config.getini("dynamodb_models"):
+    modules = request.config.getini("dynamodb_models")
+    if not modules:
+        raise pytest.UsageError(
+            'counted_tables: name your models\' modules, as in dynamodb_models = ["app.models"]; or take the fixture '
+            "dynamodb and pynacount.testing.create_tables(Post, Like)"
+        )
+    for module in modules:
         create_tables(*_models(module))
     return create_tables
 

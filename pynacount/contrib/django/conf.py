@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.conf import settings
+from django.utils.module_loading import import_string
 
 from pynacount.contrib.answers import RETRY_AFTER
 from pynacount.contrib.overview import SAMPLE
@@ -61,6 +62,12 @@ def mistakes() -> list[str]:
         value = found.get(name)
         if value is not None and not holds(value):
             said.append(f"PYNACOUNT[{name!r}] must be {what}, not {value!r}")
+    looks = found.get("MAY_LOOK")
+    if isinstance(looks, str):
+        try:
+            import_string(looks)
+        except ImportError as error:
+            said.append(f'PYNACOUNT["MAY_LOOK"]: {looks!r} does not import: {error}')
     return sorted(said)
 
 

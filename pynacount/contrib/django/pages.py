@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,7 +14,9 @@ from django.urls import reverse
 from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from pynamodb.exceptions import PynamoDBException
 
+from pynacount.commands.trouble import in_one_line
 from pynacount.contrib.django.conf import setting, targets
 from pynacount.contrib.overview import counters_of, overview, way_to_mend_one
 from pynacount.errors import KeyTemplateError, TargetError
@@ -23,7 +26,10 @@ from pynacount.inspecting.parts import Parent
 from pynacount.inspecting.texts import notes, plain, verdict
 from pynacount.protocols.standings import Standing
 from pynacount.tallies import Audited
+from pynacount.tallies.repairing import REPAIRED
+from pynacount.tallies.suspects import audited
 from pynacount.targets import key_variables
+from pynacount.ways import is_repaired, way_to_seed
 
 
 def may_look(request: HttpRequest) -> bool:
@@ -73,9 +79,12 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         parts = list(inspect([counter], counter.owner.ref(**variables), first=0))
     except (TargetError, KeyTemplateError) as error:
         raise Http404(error.msg) from error
+    except (PynamoDBException, BotoCoreError, ClientError) as error:
+        trouble = {"name": _named(variables), "counter": counter.label, "problem": in_one_line(error)}
+        return render(request, "pynacount/trouble.html", trouble)
     item = next(part for part in parts if isinstance(part, Parent))
     standing = next(part for part in parts if isinstance(part, Standing))
-    row = Audited(counter.label, item.key, "ok", standing.tally, standing.count)
+    heading, how, command = _way_out(counter, audited(counter.tally, item.key, standing))
     context = {
         "name": _named(variables),
         "item": item,
@@ -83,9 +92,29 @@ def parent(request: HttpRequest, target: str) -> HttpResponse:
         "standing": standing,
         "verdict": verdict(standing),
         "notes": notes(standing, item),
-        "mend": way_to_mend_one(counter, row, "python manage.py tallies"),
+        "heading": heading,
+        "how": how,
+        "command": command,
     }
     return render(request, "pynacount/parent.html", context)
+
+
+def _way_out(counter: CounterField, row: Audited | None) -> tuple[str, str, str]:
+    """A heading, what is to be done, and the command that does it; empty where nothing helps."""
+    tallies = "python manage.py tallies"
+    if row is not None and row.state == "unseeded":
+        return "Seed", "To count all parents that have no tally:", way_to_seed(counter, tallies).command
+    if row is not None and row.state in REPAIRED:
+        way = way_to_mend_one(counter, row, tallies)
+        if way.by_hand:
+            return "Count anew", f"To count it anew: {way.by_hand}.", ""
+        if is_repaired(counter):
+            return "Repair", "To count it anew, while people go on:", way.command
+        return "Count anew", "To count all parents anew:", way.command
+    if row is not None and row.state == "closed" and is_repaired(counter):
+        how = "To delete it, with the children that are left, as was begun:"
+        return "Finish its deletion", how, f"{way_to_mend_one(counter, row, tallies).command} --sweep"
+    return "", "", ""
 
 
 def _named(variables: dict[str, Any]) -> str:

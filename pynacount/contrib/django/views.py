@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from functools import wraps
+from inspect import isawaitable, isclass, iscoroutine
 from typing import Any, TypeVar, cast
 
+from asgiref.sync import iscoroutinefunction
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template import TemplateDoesNotExist
 from django.template.loader import select_template
+from django.utils.cache import patch_vary_headers
+from django.utils.http import parse_header_parameters
+from django.views import View
 
 from pynacount.contrib.answers import ANSWERED, Answer, answer_to
 from pynacount.contrib.django.conf import setting
@@ -29,13 +33,12 @@ def counted_view(view: V) -> V:
 
     An ``Idempotency-Key`` header makes what the view counts be done once for it, however often the request comes. A
     page is made by the project's template ``409.html`` (or what the status is), else by ``pynacount/answer.html``; who
-    asks for JSON is given JSON. Raises ``TypeError`` for an async view: there is no async interface.
+    asks for JSON is given JSON. Raises ``TypeError`` for an async view, as there is no async interface, and a class.
     """
-    if inspect.iscoroutinefunction(view):
-        raise TypeError(
-            f"{view.__qualname__} is async, and counting has no async interface; make it a plain view, which Django "
-            f"runs in a thread"
-        )
+    if isclass(view):
+        raise TypeError(f"{view.__qualname__} is a class; put CountedViewMixin before its other bases")
+    if iscoroutinefunction(view) or iscoroutinefunction(type(view).__call__):
+        raise _is_async(getattr(view, "__qualname__", repr(view)))
 
     @wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -45,7 +48,20 @@ def counted_view(view: V) -> V:
 
 
 class CountedViewMixin:
-    """For a class-based view: what :func:`counted_view` is for a function. It comes before the view's other bases."""
+    """For a class-based view: what :func:`counted_view` is for a function. It comes before the view's other bases.
+
+    Raises ``TypeError`` where a class is declared that has an async method, or in which it comes behind ``View``.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the class."""
+        super().__init_subclass__(**kwargs)
+        order = cls.__mro__
+        if View in order and order.index(View) < order.index(CountedViewMixin):
+            raise TypeError(f"{cls.__qualname__}: CountedViewMixin must come before the view's other bases")
+        for name in ("dispatch", *View.http_method_names):
+            if iscoroutinefunction(getattr(cls, name, None)):
+                raise _is_async(f"{cls.__qualname__}.{name}")
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Call the view's method for the request."""
@@ -56,14 +72,27 @@ class CountedViewMixin:
 def _answered(request: HttpRequest, view: Callable[[], HttpResponseBase]) -> HttpResponseBase:
     try:
         with of_request(request.headers.get(HEADER), request.method or "", request.path):
-            return view()
+            response = view()
     except ANSWERED as error:
-        return _answer(request, error)
+        answer = answer_to(error)
+        if answer is None:
+            raise  # a mistake in the program, which Django logs and answers as any other
+        return _answer(request, error, answer)
+    if isawaitable(response):  # by a plain function around an async one
+        if iscoroutine(response):
+            response.close()
+        raise _is_async(f"the view of {request.path}")
+    return response
 
 
-def _answer(request: HttpRequest, error: PynacountError) -> HttpResponse:
-    answer = cast("Answer", answer_to(error))
-    _LOG.log(logging.ERROR if answer.ours else logging.INFO, "%s: %s", type(error).__name__, error.msg)
+def _is_async(what: str) -> TypeError:
+    return TypeError(
+        f"{what} is async, and counting has no async interface; make it a plain one, which Django runs in a thread"
+    )
+
+
+def _answer(request: HttpRequest, error: PynacountError, answer: Answer) -> HttpResponse:
+    _LOG.log(answer.level, "%s: %s", type(error).__name__, error.msg)
     response: HttpResponse
     if _wants_json(request):
         problem = "application/problem+json"
@@ -72,6 +101,7 @@ def _answer(request: HttpRequest, error: PynacountError) -> HttpResponse:
         response = _page(request, answer)
     for name, value in answer.headers(setting("RETRY_AFTER")).items():
         response[name] = value
+    patch_vary_headers(response, ["Accept"])
     return response
 
 
@@ -87,6 +117,30 @@ def _page(request: HttpRequest, answer: Answer) -> HttpResponse:
 def _wants_json(request: HttpRequest) -> bool:
     if request.content_type == "application/json":
         return True
-    accepted = [kind.split(";")[0].strip() for kind in request.headers.get("Accept", "*/*").split(",")]
-    named = [kind for kind in accepted if kind in ("text/html", "application/json", "application/problem+json")]
-    return bool(named) and named[0] != "text/html"
+    html, json = (max(map(_wish(request), kinds)) for kinds in (_PAGE, _JSON))
+    return json > html
+
+
+_PAGE = ("text/html",)
+_JSON = ("application/json", "application/problem+json")
+
+
+def _wish(request: HttpRequest) -> Callable[[str], tuple[float, int, int]]:
+    """How much the client wants a kind of answer: by its ``q``, by how exactly it is named, by how early."""
+    named = [parse_header_parameters(kind) for kind in request.headers.get("Accept", "*/*").split(",")]
+
+    def wish(kind: str) -> tuple[float, int, int]:
+        for exactly, pattern in enumerate((kind, f"{kind.partition('/')[0]}/*", "*/*")):
+            for place, (name, parameters) in enumerate(named):
+                if name == pattern:
+                    return _quality(parameters.get("q", "1")), -exactly, -place
+        return 0.0, 0, 0
+
+    return wish
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from pynamodb.exceptions import PynamoDBException
 
-from pynacount.commands.trouble import FAILED, USAGE, in_one_line, status_of
+from pynacount.commands.trouble import FAILED, USAGE, in_one_line, status_of, take_region
 from pynacount.contrib.commands import HELP, commands
 from pynacount.contrib.django.conf import targets
 
@@ -38,6 +38,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The command and what is for it."""
+        parser.add_argument("--no-input", "--noinput", action="store_true", help="Do not ask before it starts.")
         parser.add_argument(
             "command", metavar="COMMAND", choices=[c.name for c in _sorted()], help="One of those below."
         )
@@ -52,6 +53,7 @@ class Command(BaseCommand):
             arguments = ["--yes", *arguments]
         group = click.Group("tallies", commands={c.name or "": c for c in commands(targets)})
         prog = getattr(self, "_prog", "manage.py tallies")
+        take_region()
         with self._output(options), _colour(options):
             try:
                 group.main(
@@ -69,7 +71,8 @@ class Command(BaseCommand):
                 raise CommandError(in_one_line(error), returncode=status_of(error)) from error
             except SystemExit as end:
                 if end.code:
-                    said = f"{options['command']}: something is wrong, as told above"
+                    how = "run it at --verbosity 1 to see what" if options["verbosity"] == 0 else "as told above"
+                    said = f"{options['command']}: something is wrong, {how}"
                     raise CommandError(said, returncode=int(end.code)) from None
 
     @contextmanager
