@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs/examples"
+BOARDS = ["flask", "django"]
 APPLICATIONS = {"flask": "flask_board.app:app", "django": "django_board.wsgi:application"}
 PREPARE = "from board.doing import prepare; prepare()"
 
@@ -29,6 +32,19 @@ def free_port() -> int:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{ROOT}:{EXAMPLES}:{ROOT / 'tests'}", "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def board_site(board: str, request: pytest.FixtureRequest, log: Path) -> Iterator[str]:
+    """Where the board is: as a reader tries it; or by gunicorn on DynamoDB Local."""
+    if request.config.getoption("--engine") == "moto":
+        with tried(board, log) as url:
+            yield url
+    else:
+        request.getfixturevalue("dynamodb_local").reset()
+        with deployed(board, log, "--worker-class", "gthread", "--workers", "2", "--threads", "4") as (url, _):
+            yield url
+    assert "Traceback" not in log.read_text()
 
 
 @contextmanager

@@ -15,6 +15,22 @@ MOST_SHOWN = 50
 MOST_CHARACTERS = 500
 
 
+class Unclear(ValueError):
+    """What no form of the board sends."""
+
+
+class WrittenAlready(Exception):
+    """The same words of the same user stand there: on purpose, or because "back" brought a form that was sent.
+
+    The browser fills the text in again, and the page has a new key: only the user knows. ``post_id`` is where they
+    stand.
+    """
+
+    def __init__(self, post_id: str) -> None:
+        super().__init__(post_id)
+        self.post_id = post_id
+
+
 @dataclass(frozen=True)
 class Line:
     """A post as the feed shows it."""
@@ -47,9 +63,14 @@ def likes_of(refs: list[Post], user_id: str) -> dict[Post, tuple[int | None, boo
     return {row.ref: (row.tally, bool(row.mine)) for row in rows}
 
 
+def newest() -> list[Entry]:
+    """The lines of the feed."""
+    return list(Entry.query("FEED", scan_index_forward=False, limit=MOST_SHOWN, consistent_read=True))
+
+
 def feed(user_id: str) -> list[Line]:
     """The newest posts, with their numbers."""
-    entries = list(Entry.query("FEED", scan_index_forward=False, limit=MOST_SHOWN))
+    entries = newest()
     refs = [Post.ref(post_id=entry.post_id) for entry in entries]
     likes = likes_of(refs, user_id)
     comments = Post.comment_tally.values(refs, consistent_read=True)
@@ -68,29 +89,43 @@ def one(post_id: str, user_id: str) -> tuple[Line, list[Comment]]:
 
 
 def like(post_id: str, user_id: str, do: str) -> dict[str, Any]:
-    """Like, or take it back; and how it is then. A like that is there already is no error."""
+    """Like, or take it back; and how it is then. A like that is there already is no error. Raises :class:`Unclear`."""
+    chosen(do, "like", "unlike")
     ref = Post.ref(post_id=post_id)
     change = ref.likes.discard if do == "unlike" else ref.likes.add
     change(user_id=user_id)
     return {"liked": do != "unlike", "likes": Post.like_tally.value(ref, consistent_read=True)}
 
 
-def write(user_id: str, key: str, body: str) -> str:
-    """A new post and its line in the feed, in one transaction; its id. ``key`` is of the form that was sent."""
-    post_id = name_of(user_id, key)
+def write(user_id: str, key: str, body: str, again: bool = False) -> str:
+    """A new post and its line in the feed, in one transaction; its id. ``key`` is of the form that was sent.
+
+    Raises :class:`WrittenAlready` where one of the newest posts is the same, unless it is to be written ``again``.
+    """
+    post_id = name_of(user_id, key, body)
     post = Post(post_id=post_id, author_id=user_id, body=body)
     if Post.like_tally.values([Post.ref(post_id=post_id)], consistent_read=True):
         return post_id  # the form was sent before
+    for entry in () if again else newest():
+        if (entry.author_id, entry.body) == (user_id, body):
+            raise WrittenAlready(entry.post_id)
     with transaction() as tx:
         tx.save(post)
         tx.save(Entry(at=f"{time.time_ns():020}", post_id=post_id, author_id=user_id, body=body))
     return post_id
 
 
-def comment(post_id: str, user_id: str, key: str, text: str) -> None:
-    """A comment; one for each form, however often that is sent."""
+def comment(post_id: str, user_id: str, key: str, text: str, again: bool = False) -> None:
+    """A comment; one for each form, however often that is sent.
+
+    Raises :class:`WrittenAlready` where the post has the same, unless it is to be written ``again``.
+    """
     comments = Post.ref(post_id=post_id).comments
-    comments.add(comment_id=name_of(user_id, key), author_id=user_id, text=text, written_at=time.time_ns())
+    comment_id = name_of(user_id, key, text)
+    for found in () if again else comments:
+        if found.comment_id != comment_id and (found.author_id, found.text) == (user_id, text):
+            raise WrittenAlready(post_id)
+    comments.add(comment_id=comment_id, author_id=user_id, text=text, written_at=time.time_ns())
 
 
 def seats(user_id: str) -> dict[str, Any]:
@@ -99,17 +134,19 @@ def seats(user_id: str) -> dict[str, Any]:
     members = sorted(member.user_id for member in group.members)
     taken = group.member_tally or 0
     inside = user_id in members
-    return {"name": group.name, "members": members, "taken": taken, "seats": SEATS, "inside": inside}
+    free = range(SEATS - taken)
+    return {"name": group.name, "members": members, "taken": taken, "seats": SEATS, "free": free, "inside": inside}
 
 
-def join(user_id: str) -> None:
-    """Take a seat. Raises :class:`pynacount.errors.CounterBoundError` where there is none."""
-    Group.ref(group_id=GROUP).members.add(user_id=user_id)
+def seat(user_id: str, do: str) -> None:
+    """Take a seat, or give it back.
 
-
-def leave(user_id: str) -> None:
-    """Give the seat back."""
-    Group.ref(group_id=GROUP).members.discard(user_id=user_id)
+    Raises :class:`pynacount.errors.CounterBoundError` where there is none to take, and :class:`Unclear`.
+    """
+    chosen(do, "join", "leave")
+    members = Group.ref(group_id=GROUP).members
+    change = members.discard if do == "leave" else members.add
+    change(user_id=user_id)
 
 
 def standings(post_id: str) -> tuple[dict[str, Any], list[Standing]]:
@@ -136,13 +173,21 @@ def plain(item: CountedModel) -> dict[str, Any]:
 
 
 def words(text: str) -> str:
-    """What a user wrote, cleaned; empty where there is nothing in it."""
-    return text.strip()[:MOST_CHARACTERS]
+    """What a user wrote, cleaned; empty where there is nothing in it. A form sends a line's end as two characters."""
+    return text.replace("\r\n", "\n").strip()[:MOST_CHARACTERS]
 
 
-def name_of(user_id: str, key: str) -> str:
-    """The id of what this user sent by a form of this key."""
-    return hashlib.sha256(f"{user_id} {key}".encode()).hexdigest()[:16]
+def chosen(do: str, *among: str) -> None:
+    """Raises :class:`Unclear` where the button is none of these."""
+    if do not in among:
+        raise Unclear(f"The form must say do={' or do='.join(among)}.")
+
+
+def name_of(user_id: str, key: str, text: str) -> str:
+    """The id of this text that this user sent by a form of this key: the same when the form is sent once more."""
+    if not key:
+        raise Unclear("The form has no key.")
+    return hashlib.sha256(f"{user_id} {key} {text}".encode()).hexdigest()[:16]
 
 
 def prepare(samples: bool = True) -> None:

@@ -11,15 +11,24 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])
 
+import click
 import django
 from django.core.management import call_command
 
 from board.doing import prepare
 from pynacount.testing import MotoEngine
 
-if __name__ == "__main__":
+
+@click.command()
+@click.argument("port", type=click.IntRange(1, 65535), default=8000)
+def run(port: int) -> None:
+    """Try the board on this PORT, 8000 if none is said; its table is gone with the process."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "django_board.settings")
     django.setup()
     with MotoEngine():
         prepare()
-        call_command("runserver", sys.argv[1] if len(sys.argv) > 1 else "8000", "--noreload")
+        call_command("runserver", str(port), "--noreload")
+
+
+if __name__ == "__main__":
+    run()

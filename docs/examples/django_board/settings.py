@@ -27,4 +27,5 @@ TEMPLATES = [
         "OPTIONS": {"context_processors": ["django_board.views.names"]},
     }
 ]
+CSRF_FAILURE_VIEW = "django_board.views.stale"
 PYNACOUNT = {"MODELS": ["board.models"], "MAY_LOOK": "django_board.views.anybody"}

@@ -19,3 +19,5 @@ urlpatterns = [
     path("counters/", include("pynacount.contrib.django.urls")),
     path("static/<path:path>", serve, {"document_root": HERE.parent / "board" / "static"}),
 ]
+handler400 = "django_board.views.unclear"
+handler404 = "django_board.views.missing"

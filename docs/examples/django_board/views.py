@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
+from functools import wraps
 from uuid import uuid4
 
+from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import Resolver404
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -34,72 +38,119 @@ def anybody(request: HttpRequest) -> bool:
     return True
 
 
+def page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """For every view: no cache keeps its page, and its errors are answered."""
+
+    @wraps(view)
+    def answered(request: HttpRequest, **of_path: str) -> HttpResponse:
+        try:
+            return view(request, **of_path)
+        except Post.DoesNotExist:
+            raise Http404("There is no such post.") from None
+        except doing.Unclear as error:
+            raise BadRequest(str(error)) from None
+
+    return never_cache(counted_view(answered))
+
+
 @require_GET
-@never_cache
-@counted_view
+@page
 def feed(request: HttpRequest) -> HttpResponse:
     return render(request, "feed.html", {"lines": doing.feed(user(request))})
 
 
 @require_POST
-@counted_view
+@page
 def write(request: HttpRequest) -> HttpResponse:
-    if body := doing.words(request.POST.get("body", "")):
-        return redirect("post", doing.write(user(request), request.POST.get("key", uuid4().hex), body))
-    return redirect("feed")
+    body = doing.words(request.POST.get("body", ""))
+    if not body:
+        return render(request, "feed.html", {"lines": doing.feed(user(request)), "blank": True}, status=400)
+    try:
+        post_id = doing.write(user(request), request.POST.get("key", ""), body, "again" in request.POST)
+    except doing.WrittenAlready as found:
+        return again(request, "body", body, found)
+    return redirect("post", post_id)
+
+
+def again(request: HttpRequest, name: str, text: str, found: doing.WrittenAlready) -> HttpResponse:
+    """Asks whether it is to be written once more; by the same key, if so."""
+    form = {"path": request.path, "name": name, "text": text, "key": request.POST.get("key", "")}
+    return render(request, "again.html", {**form, "post_id": found.post_id}, status=409)
 
 
 @require_GET
-@never_cache
-@counted_view
+@page
 def post(request: HttpRequest, post_id: str) -> HttpResponse:
-    try:
-        line, comments = doing.one(post_id, user(request))
-    except Post.DoesNotExist:
-        raise Http404("There is no such post.") from None
-    return render(request, "post.html", {"line": line, "comments": comments})
+    return shown(request, post_id)
+
+
+def shown(request: HttpRequest, post_id: str, blank: bool = False) -> HttpResponse:
+    """A post's page; after a form that was ``blank``, too."""
+    line, comments = doing.one(post_id, user(request))
+    context = {"line": line, "comments": comments, "blank": blank}
+    return render(request, "post.html", context, status=400 if blank else 200)
 
 
 @require_POST
-@counted_view
+@page
 def like(request: HttpRequest, post_id: str) -> HttpResponse:
-    state = doing.like(post_id, user(request), request.POST.get("do", "like"))
+    state = doing.like(post_id, user(request), request.POST.get("do", ""))
     if request.headers.get("Accept") == "application/json":
         return JsonResponse({**state, "shown": short_count(state["likes"])})
     return redirect(f"/#post-{post_id}" if request.POST.get("from") == "feed" else f"/posts/{post_id}")
 
 
 @require_POST
-@counted_view
+@page
 def comment(request: HttpRequest, post_id: str) -> HttpResponse:
-    if text := doing.words(request.POST.get("text", "")):
-        doing.comment(post_id, user(request), request.POST.get("key", uuid4().hex), text)
+    text = doing.words(request.POST.get("text", ""))
+    if not text:
+        return shown(request, post_id, blank=True)
+    try:
+        doing.comment(post_id, user(request), request.POST.get("key", ""), text, "again" in request.POST)
+    except doing.WrittenAlready as found:
+        return again(request, "text", text, found)
     return redirect(f"/posts/{post_id}#comments")
 
 
 @require_http_methods(["GET", "POST"])
-@never_cache
-@counted_view
+@page
 def group(request: HttpRequest) -> HttpResponse:
-    full = False
+    refused = False
     if request.method == "POST":
         try:
-            (doing.leave if request.POST.get("do") == "leave" else doing.join)(user(request))
+            doing.seat(user(request), request.POST.get("do", ""))
         except CounterBoundError:
-            full = True
+            refused = True
         else:
             return redirect("group")
-    seats = doing.seats(user(request))
-    free = range(seats["seats"] - len(seats["members"]))
-    return render(request, "group.html", {**seats, "free": free, "full": full}, status=409 if full else 200)
+    context = {**doing.seats(user(request)), "refused": refused}
+    return render(request, "group.html", context, status=409 if refused else 200)
 
 
 @require_GET
-@never_cache
-@counted_view
+@page
 def tallies(request: HttpRequest, post_id: str) -> HttpResponse:
-    try:
-        item, standings = doing.standings(post_id)
-    except Post.DoesNotExist:
-        raise Http404("There is no such post.") from None
+    item, standings = doing.standings(post_id)
     return render(request, "tallies.html", {"post_id": post_id, "item": item, "standings": standings})
+
+
+# -- what the project answers where there is no view, or the view raised
+
+
+def unclear(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Where nothing can be made of the request."""
+    told = str(exception) if isinstance(exception, BadRequest) else "Nothing can be made of that request."
+    return render(request, "400.html", {"exception": told}, status=400)
+
+
+def stale(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Where the token against forged forms is missing, or is not this visitor's."""
+    told = "This page is out of date, or your browser sends no cookies. Go back, reload the page and try again."
+    return render(request, "403.html", {"exception": told}, status=403)
+
+
+def missing(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Where there is no page."""
+    told = "There is no such page." if isinstance(exception, Resolver404) else str(exception)
+    return render(request, "404.html", {"exception": told}, status=404)

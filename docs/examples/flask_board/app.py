@@ -7,7 +7,7 @@ import secrets
 from uuid import uuid4
 
 from flask import Flask, redirect, render_template, request, session
-from werkzeug.exceptions import HTTPException, NotFound
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound
 from werkzeug.wrappers import Response
 
 from board import doing
@@ -42,17 +42,27 @@ def feed() -> str:
 
 
 @app.post("/posts")
-def write() -> Response:
-    if body := doing.words(request.form["body"]):
-        post_id = doing.write(user(), request.form["key"], body)
-        return redirect(f"/posts/{post_id}", 303)
-    return redirect("/", 303)
+def write() -> Response | tuple[str, int]:
+    body = doing.words(request.form["body"])
+    if not body:
+        return render_template("feed.html", lines=doing.feed(user()), blank=True), 400
+    try:
+        post_id = doing.write(user(), request.form["key"], body, "again" in request.form)
+    except doing.WrittenAlready as found:
+        return again("body", body, found)
+    return redirect(f"/posts/{post_id}", 303)
+
+
+def again(name: str, text: str, found: doing.WrittenAlready) -> tuple[str, int]:
+    """Asks whether it is to be written once more; by the same key, if so."""
+    form = {"path": request.path, "name": name, "text": text, "key": request.form["key"]}
+    return render_template("again.html", **form, post_id=found.post_id), 409
 
 
 @app.get("/posts/<post_id>")
-def show(post_id: str) -> str:
+def show(post_id: str, blank: bool = False) -> str:
     line, comments = doing.one(post_id, user())
-    return render_template("post.html", line=line, comments=comments)
+    return render_template("post.html", line=line, comments=comments, blank=blank)
 
 
 @app.post("/posts/<post_id>/like")
@@ -64,23 +74,28 @@ def like(post_id: str) -> Response | dict[str, object]:
 
 
 @app.post("/posts/<post_id>/comments")
-def comment(post_id: str) -> Response:
-    if text := doing.words(request.form["text"]):
-        doing.comment(post_id, user(), request.form["key"], text)
+def comment(post_id: str) -> Response | tuple[str, int]:
+    text = doing.words(request.form["text"])
+    if not text:
+        return show(post_id, blank=True), 400
+    try:
+        doing.comment(post_id, user(), request.form["key"], text, "again" in request.form)
+    except doing.WrittenAlready as found:
+        return again("text", text, found)
     return redirect(f"/posts/{post_id}#comments", 303)
 
 
 @app.get("/group")
 def group() -> str:
-    return render_template("group.html", **doing.seats(user()), full=False)
+    return render_template("group.html", **doing.seats(user()))
 
 
 @app.post("/group")
 def seat() -> Response | tuple[str, int]:
     try:
-        (doing.leave if request.form["do"] == "leave" else doing.join)(user())
+        doing.seat(user(), request.form["do"])
     except CounterBoundError:
-        return render_template("group.html", **doing.seats(user()), full=True), 409
+        return render_template("group.html", **doing.seats(user()), refused=True), 409
     return redirect("/group", 303)
 
 
@@ -93,6 +108,11 @@ def tallies(post_id: str) -> str:
 @app.errorhandler(Post.DoesNotExist)
 def missing(error: Exception) -> tuple[str, int]:
     return page(NotFound("There is no such post."))
+
+
+@app.errorhandler(doing.Unclear)
+def unclear(error: Exception) -> tuple[str, int]:
+    return page(BadRequest(str(error)))
 
 
 @app.errorhandler(HTTPException)

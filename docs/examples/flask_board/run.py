@@ -10,11 +10,21 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])
 
+import click
+
 from board.doing import prepare
 from flask_board.app import app
 from pynacount.testing import MotoEngine
 
-if __name__ == "__main__":
+
+@click.command()
+@click.argument("port", type=click.IntRange(1, 65535), default=5000)
+def run(port: int) -> None:
+    """Try the board on this PORT, 5000 if none is said; its table is gone with the process."""
     with MotoEngine():
         prepare()
-        app.run(port=int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
+        app.run(port=port)
+
+
+if __name__ == "__main__":
+    run()
