@@ -13,7 +13,7 @@ from pynacount import CountedIn, CountedModel, CounterField, KeyAttribute
 from pynacount.protocols.reading import read_tally
 from pynacount.protocols.resharding import reshard
 from pynacount.protocols.spreading import gathered
-from pynacount.shards import Spread, layout_of, number_of
+from pynacount.shards import ParentInShards, layout_of, number_of
 from pynacount.steps import Item, Protocol, Send
 from pynacount.streams.spots import Spot
 
@@ -195,7 +195,7 @@ def total(store: Store, counter: CounterField) -> int:
     items = store.items(TABLE, "FILE#a", "COUNT")
     own = next((item for item in items if item["SK"]["S"] == "COUNT"), {})
     shards = {place: item for item in items if (place := number_of(tally, key, item)) is not None}
-    found = Spread(layout_of(tally, own), own, shards)
+    found = ParentInShards(layout_of(tally, own), own, shards)
     if found.layout is not None and found.layout.upto == found.layout.shards:
         assert found.whole(tally), f"{found.layout}, and the shards {shards}"
         assert found.layout.shards == 1 or tally.attr_name not in own, f"a number beside the shards: {own}"
