@@ -454,3 +454,61 @@ FAINT = """
         })
         .map((e) => e.textContent.trim().slice(0, 40) + " " + getComputedStyle(e).color + " on " + ground(e));
 """
+
+
+def seen_message(visitor: Visitor) -> str:
+    """What the page says of the last press, if it says so where the visitor looks."""
+    script = "const b = document.getElementById('said').getBoundingClientRect(); return [b.top, b.bottom, innerHeight]"
+    top, bottom, height = visitor.browser.execute_script(script)
+    return visitor.find("#said").text if 0 <= top < bottom <= height else ""
+
+
+def test_without_a_connection_a_message_says_so_where_the_visitor_looks(ada: Visitor) -> None:
+    posts = [ada.post(f"hello {number}") for number in range(12)]
+    as_phone(ada.browser)
+    ada.on_feed(posts[-1])
+    ada.browser.execute_script("window.fetch = async () => { throw new TypeError('no connection') }")
+    ada.click(posts[-1])
+    ada.wait(lambda: "no connection" in seen_message(ada))
+    ada.wait(lambda: ada.settled(posts[-1]))
+    assert seen_message(ada) == "There is no connection. Try again."
+
+
+def test_whose_cookies_are_gone_is_told_in_words(ada: Visitor) -> None:
+    post = ada.post("hello")
+    ada.on_feed(post)
+    ada.browser.execute_cdp_cmd("Network.clearBrowserCookies", {})
+    ada.click(post)
+    ada.wait(lambda: ada.settled(post) and seen_message(ada))
+    assert "JSON" not in seen_message(ada) and "token" not in seen_message(ada)
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/posts/a%23b", "/posts/gone"])
+def test_a_page_that_is_not_there_has_the_sites_header_and_no_word_of_its_code(ada: Visitor, path: str) -> None:
+    ada.open(path)
+    text = ada.find("body").text
+    assert ada.find("header a") and "Resolver" not in text and "Error" not in text
+
+
+def test_a_form_that_does_not_say_what_is_refused(ada: Visitor) -> None:
+    post = ada.post("hello")
+    ada.on_feed(post)
+    for do in ("xx", ""):
+        ada.on_feed(post)
+        ada.browser.execute_script(
+            "const f = document.querySelector(arguments[0]); f.querySelector('button').value = arguments[1]",
+            f"form[action='/posts/{post}/like']",
+            do,
+        )
+        ada.find(f"form[action='/posts/{post}/like'] button").click()
+        ada.wait(lambda: ada.ready() and not ada.browser.find_elements(By.CSS_SELECTOR, "form[data-busy]"))
+        assert ada.in_table(post) == (0, 0)
+
+
+def test_a_long_name_does_not_widen_a_page(ada: Visitor) -> None:
+    post = ada.post("x" * 300)
+    as_phone(ada.browser)
+    for path in ("/", f"/tallies/{post}"):
+        ada.open(path)
+        wide, window = ada.browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        assert wide <= window

@@ -28,6 +28,7 @@ async function send(form, body, key) {
       await pause(Number(answer.headers.get("Retry-After")) || 1);
     } catch (lost) {
       if (attempt === 4) throw lost;
+      tell("There is no connection. Trying again.");
       await pause(attempt / 2);
     }
   }
@@ -42,6 +43,8 @@ async function press(form, button) {
   try {
     const key = globalThis.crypto?.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
     const [answer] = await Promise.all([send(form, body, key), pause(0.3)]);
+    const isJson = answer.headers.get("Content-Type")?.includes("json");
+    if (!isJson) throw new Error("That could not be done. Load the page again.");
     const state = await answer.json();
     if (!answer.ok) throw new Error(state.title);
     show(form, state);
