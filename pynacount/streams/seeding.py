@@ -44,10 +44,10 @@ def seed(
     Exact while people write and the consumer of the stream runs, behind or not. It writes an item into the children's
     partition, a fence, deletes it after the count, and reads the stream in between.
 
-    :param anew: count those too that have a tally, which may have drifted.
     One that is kept by markers is counted by a scan of its children's tables, and what is counted must stand still for
     the time: stop the consumer, not the writers. Where it went on and met one of the records, nothing is set.
 
+    :param anew: count those too that have a tally, which may have drifted.
     :param creates: as for :class:`~pynacount.streams.StreamTally`, and to be the same; so is ``once_by``.
     :raises DeclarationError: for a counter that is not kept from a stream.
     :raises ParentMissing: for an item that does not exist and is not to be made.
