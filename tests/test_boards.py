@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import ElementClickInterceptedException
+from selenium.common.exceptions import ElementClickInterceptedException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
@@ -47,7 +47,9 @@ class Visitor:
         return self.browser.find_element(By.CSS_SELECTOR, selector)
 
     def wait(self, holds: Any) -> None:
-        WebDriverWait(self.browser, 15, poll_frequency=0.05).until(lambda _: holds())
+        # Between two pages ChromeDriver has errors of its own for an element that is gone.
+        waiting = WebDriverWait(self.browser, 15, 0.05, ignored_exceptions=[WebDriverException])
+        waiting.until(lambda _: holds())
 
     def post(self, text: str) -> str:
         """Write a post; its id."""
