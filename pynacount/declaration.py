@@ -112,12 +112,12 @@ class Counting:
                 f'partition key of strings and a sort key from a template, such as sk = KeyAttribute("META", '
                 f'range_key=True, attr_name="SK")'
             )
-        for other in list(_models):
-            counting = other._counting
-            if counting.table == self.table and self._shards_may_be(counter, counting):
+        for counting in self._of_table():
+            if self._shards_may_be(counter, counting):
                 raise DeclarationError(
-                    f"{counter.label}: the key of a shard could be taken for that of an item of {other.__name__}; keep "
-                    f"the '#' out of its ids: KeyAttribute(..., delimiter=...), or begin its sort key with another word"
+                    f"{counter.label}: the key of a shard could be taken for that of an item of "
+                    f"{counting.model.__name__}; keep the '#' out of its ids: KeyAttribute(..., delimiter=...), or "
+                    f"begin its sort key with another word"
                 )
 
     def _shards_may_be(self, counter: CounterField, other: Counting) -> bool:
@@ -161,11 +161,18 @@ class Counting:
 
     def _neighbours(self) -> Iterator[Counting]:
         """The other models of the table, where one of the two counts; not this one's former self."""
-        for other in list(_models):
-            counting: Counting = other._counting
-            if counting.table != self.table or not (counting.counts or self.counts):
+        for counting in self._of_table():
+            other = counting.model
+            if not (counting.counts or self.counts):
                 continue
             if (other.__module__, other.__qualname__) != (self.model.__module__, self.model.__qualname__):
+                yield counting
+
+    def _of_table(self) -> Iterator[Counting]:
+        """The models of this one's table that were declared so far."""
+        for model in list(_models):
+            counting: Counting = model._counting
+            if counting.table == self.table:
                 yield counting
 
     def _check_twin(self, twin: Counting) -> None:
@@ -201,10 +208,7 @@ class Counting:
 
     def check_markers(self, markers: Markers) -> None:
         """No marker's key may be another item's, nor be counted for a child. Raises :class:`DeclarationError`."""
-        for other in list(_models):
-            counting = other._counting
-            if counting.table != self.table:
-                continue
+        for counting in self._of_table():
             parts = (counting._hash, counting._range)[: len(markers.templates)]
             pairs = list(zip(markers.templates, parts, strict=True))
             meets = all(
@@ -213,8 +217,8 @@ class Counting:
             )
             if meets or (counting.is_child and all(_begin_alike(template, part) for template, part in pairs)):
                 raise DeclarationError(
-                    f"{markers.label}: the marker of a once= token could be taken for an item of {other.__name__}; "
-                    f"begin its key with another word: CounterField(once_key=...)"
+                    f"{markers.label}: the marker of a once= token could be taken for an item of "
+                    f"{counting.model.__name__}; begin its key with another word: CounterField(once_key=...)"
                 )
 
     def _refuse_markers(self, key: ItemKey) -> None:
@@ -231,10 +235,7 @@ class Counting:
 
     def _markers_of_table(self) -> Iterator[Markers]:
         """Where the counters of this table's models keep their markers."""
-        for other in list(_models):
-            counting = other._counting
-            if counting.table != self.table:
-                continue
+        for counting in self._of_table():
             for counter in counting.counters.values():
                 if counter.is_counted and not counter.is_streamed:
                     continue
