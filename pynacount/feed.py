@@ -92,10 +92,10 @@ class Page(Generic[R]):
     def _read(self) -> Protocol[tuple[dict[ItemKey, Item], dict[ItemKey, Item | None]]]:
         """All items; and the parents, as if they carried their numbers themselves."""
         consistent, homes = self.consistent_read, self._homes()
+        tally = self.counted_set.find_counter().tally
         found = yield from read_groups(self._groups(homes), self._names(), consistent_read=consistent)
         parents: dict[ItemKey, Item | None] = {}
         for key in self.parents:
-            tally = self.counted_set.find_counter().tally
             parents[key] = yield from gathered_from(tally, key, homes[key], found, consistent)
         return found.items, parents
 
