@@ -59,15 +59,15 @@ def reshard(tally: Tally, key: ItemKey, to: int, *, plain: bool) -> Protocol[Res
         if layout.upto > layout.shards:
             yield from _retire(tally, key, layout)
             continue
-        beside = plain and _is_beside(tally, item, layout, to)
-        done = yield from (
-            _bring_in(tally, key, item, layout) if beside else _step(tally, key, item, layout, to, plain)
-        )
-        if done and not beside and to > layout.shards:
-            return Resharded(was, to)  # others may want another number: not to be seen again is no failure
-        if done and not beside and to == 1 and layout.shards == 2:
-            yield Wait(tally.settle)  # a reader may not see the shards as they were, and others made in their place
-            return Resharded(was, to)
+        if plain and _is_beside(tally, item, layout, to):
+            done = yield from _bring_in(tally, key, item, layout)
+        else:
+            done = yield from _step(tally, key, item, layout, to, plain)
+            if done and to > layout.shards:
+                return Resharded(was, to)  # others may want another number: not to be seen again is no failure
+            if done and to == 1 and layout.shards == 2:
+                yield Wait(tally.settle)  # a reader may not see the shards as they were, and others in their place
+                return Resharded(was, to)
         if not done:
             tries += 1
             if tries > MOVE_TRIES:
