@@ -21,6 +21,7 @@ from pynacount.commands import group
 from pynacount.errors import CounterContention, DeclarationError
 from pynacount.streams import StreamTally, migrate, run, seed
 from pynacount.testing import create_tables
+from writers import at_work
 
 pytestmark = pytest.mark.real_engine
 
@@ -60,9 +61,9 @@ def consume() -> None:
 @contextmanager
 def writing(threads: int = 4) -> Iterator[list[int]]:
     """Writers that know nothing of the library, each with taggings of its own, and those from before."""
-    stop, done = threading.Event(), [0] * threads
+    done = [0] * threads
 
-    def write(place: int) -> None:
+    def write(place: int, stop: threading.Event) -> None:
         chance = random.Random(place)
         while not stop.is_set():
             own = f"{chance.choice(('new', 'old'))}-{place}-{chance.randrange(25)}"
@@ -72,15 +73,8 @@ def writing(threads: int = 4) -> Iterator[list[int]]:
                 raw().delete_item(TableName="Taggings", Key={"tagging_id": {"S": own}})
             done[place] += 1
 
-    pool = [threading.Thread(target=write, args=(place,)) for place in range(threads)]
-    for thread in pool:
-        thread.start()
-    try:
+    with at_work(threads, write):
         yield done
-    finally:
-        stop.set()
-        for thread in pool:
-            thread.join()
 
 
 def fill(many: int = 25) -> None:

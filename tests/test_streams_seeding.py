@@ -15,6 +15,7 @@ from files import ALL, Event, FileCount, Like, Post, file_count, number, raw, st
 from pynacount.commands import group
 from pynacount.errors import DeclarationError, ParentMissing
 from pynacount.streams import StreamTally, migrate, run, seed
+from writers import at_work
 
 pytestmark = pytest.mark.real_engine
 
@@ -66,24 +67,17 @@ def consuming() -> Iterator[None]:
 @contextmanager
 def writing(posts: int, threads: int = 4) -> Iterator[list[int]]:
     """Writers that know nothing of the library, each with users of its own."""
-    stop, done = threading.Event(), [0] * threads
+    done = [0] * threads
 
-    def write(place: int) -> None:
+    def write(place: int, stop: threading.Event) -> None:
         chance = random.Random(place)
         while not stop.is_set():
             post, user = chance.randrange(posts), f"{place}-{chance.randrange(30)}"
             (like if chance.random() < 0.6 else unlike)(post, user)
             done[place] += 1
 
-    pool = [threading.Thread(target=write, args=(place,)) for place in range(threads)]
-    for thread in pool:
-        thread.start()
-    try:
+    with at_work(threads, write):
         yield done
-    finally:
-        stop.set()
-        for thread in pool:
-            thread.join()
 
 
 def test_seeding_under_four_writers_is_exact() -> None:
