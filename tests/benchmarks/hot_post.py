@@ -1,6 +1,7 @@
 """Likes per second of one post that 64 threads like at once, on one engine.
 
     python -m tests.benchmarks.hot_post
+    python -m tests.benchmarks.hot_post --endpoint http://127.0.0.1:4566   # another engine, which runs there, empty
 
 Four ways: one transaction per like, written by hand on PynamoDB and tried again on a conflict; pynacount plain;
 sharded, where ``CounterField`` takes ``shards``; and group commit. Each under DynamoDB's conflicts, by the model of
@@ -24,7 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,7 @@ from pynacount import CountedIn, CountedSet, CounterField, models
 from pynacount.commit import FIRST_BACKOFF, MAX_BACKOFF
 from pynacount.connections import connection_for
 from pynacount.testing import Conflicts, create_tables, engine
+from pynacount.testing.environment import ISOLATED, environment
 
 THREADS = 64
 SHARDS = 10
@@ -328,16 +330,23 @@ def show(title: str, found: dict[str, list[Round]], window: float) -> None:
     sys.stdout.flush()
 
 
+def running(endpoint: str | None) -> AbstractContextManager[object]:
+    """The engine at this endpoint, for every client made while the block runs; DynamoDB Local where there is none."""
+    if endpoint is None:
+        return engine("dynamodb-local")
+    return environment({**ISOLATED, "AWS_ENDPOINT_URL_DYNAMODB": endpoint})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", default="dynamodb-local", choices=["dynamodb-local"])
+    parser.add_argument("--endpoint", help="where another engine listens; without it, DynamoDB Local is started")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of each way in each round")
     parser.add_argument("--latency", type=float, default=0, help="milliseconds added to each transaction")
-    parser.add_argument("--window", type=float, default=5, help="milliseconds, of group commit")
+    parser.add_argument("--window", type=float, default=20, help="milliseconds, of group commit")
     parser.add_argument("--only", choices=["conflicts", "none"], help="measure with conflicts, or without, alone")
     arguments = parser.parse_args()
-    with engine(arguments.engine):
+    with running(arguments.endpoint):
         create_tables(Post, Like)
         ways = [
             hand_written(),
