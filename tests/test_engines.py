@@ -96,6 +96,13 @@ class TestReaching:
             assert client().list_tables()["TableNames"] == []
         assert dict(os.environ) == before
 
+    def test_it_is_reached_past_a_proxy_that_the_environment_names(self, engine, monkeypatch):
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+        monkeypatch.setenv("NO_PROXY", "mine.invalid")
+        with engine_named(engine.name):
+            assert client().list_tables()["TableNames"] == []
+            assert os.environ["NO_PROXY"].split(",")[0] == "mine.invalid"
+
     def test_a_running_engine_refuses_to_be_entered_again(self, engine):
         with pytest.raises(RuntimeError, match="running already"), engine:
             pass

@@ -18,6 +18,7 @@ import botocore.session
 
 from pynacount.testing.dynamodb_package import JAR, EngineUnavailable, dynamodb_local_folder
 from pynacount.testing.engines import Engine
+from pynacount.testing.environment import leads_to
 from pynacount.testing.java import find_java
 
 START_SECONDS = 30.0
@@ -83,11 +84,8 @@ class DynamoDBLocalEngine(Engine):
         self._endpoint_url = self._admin = None
 
     def _environment(self) -> dict[str, str | None]:
-        changes = {"AWS_ENDPOINT_URL_DYNAMODB": self._endpoint_url}
-        for name in ("NO_PROXY", "no_proxy"):
-            # botocore would send even requests to this machine through a proxy that the environment names.
-            changes[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1")))
-        return changes
+        assert self._endpoint_url is not None
+        return leads_to(self._endpoint_url)
 
 
 class Server:

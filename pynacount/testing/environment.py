@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 REGION = "us-east-1"
 """The region that engines put in ``AWS_DEFAULT_REGION``."""
@@ -30,6 +31,15 @@ ISOLATED: Mapping[str, str | None] = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
 """What every engine sets (a string) or takes away (None), so that no setting of the developer's leaks in."""
+
+
+def leads_to(endpoint_url: str) -> dict[str, str | None]:
+    """The changes by which every new client reaches this endpoint, beyond :data:`ISOLATED`."""
+    changes: dict[str, str | None] = {"AWS_ENDPOINT_URL_DYNAMODB": endpoint_url}
+    for name in ("NO_PROXY", "no_proxy"):
+        # botocore would send even requests to this machine through a proxy that the environment names.
+        changes[name] = ",".join(filter(None, (os.environ.get(name), urlsplit(endpoint_url).hostname)))
+    return changes
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from pynacount import CountedIn, CountedSet, CounterField, models
 from pynacount.commit import FIRST_BACKOFF, MAX_BACKOFF
 from pynacount.connections import connection_for
 from pynacount.testing import Conflicts, create_tables, engine
-from pynacount.testing.environment import ISOLATED, environment
+from pynacount.testing.environment import ISOLATED, environment, leads_to
 
 THREADS = 64
 SHARDS = 10
@@ -334,7 +334,7 @@ def running(endpoint: str | None) -> AbstractContextManager[object]:
     """The engine at this endpoint, for every client made while the block runs; DynamoDB Local where there is none."""
     if endpoint is None:
         return engine("dynamodb-local")
-    return environment({**ISOLATED, "AWS_ENDPOINT_URL_DYNAMODB": endpoint})
+    return environment({**ISOLATED, **leads_to(endpoint)})
 
 
 def main() -> None:
